@@ -1,0 +1,30 @@
+"""Errors that a person can act on: each says what was wrong and what to type instead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+class CBMError(Exception):
+    """A mistake in what was asked for, or something missing on this machine. The CLI prints it without a traceback."""
+
+
+class UnknownChoice(CBMError, ValueError):
+    """A name that is not in a table. Lists the table, and the entry that was probably meant."""
+
+    def __init__(self, what: str, value: object, choices: Iterable[str]) -> None:
+        known = list(choices)
+        near = get_close_matches(str(value), known, n=1, cutoff=0.5)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        super().__init__(f"unknown {what} {value!r}.{hint} Choose from: {', '.join(known)}.")
+
+
+def choose(what: str, value: str, table: Mapping[str, T]) -> T:
+    """`table[value]`, or an error that names the choices."""
+    if value not in table:
+        raise UnknownChoice(what, value, table)
+    return table[value]
