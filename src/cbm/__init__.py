@@ -1,5 +1,38 @@
-"""CBM-RL: reinforcement learning from pixels under visual distraction."""
+"""CBM-RL: reinforcement learning from pixels under visual distraction.
+
+Importing it is cheap, and tells Gymnasium of the environments `cbm/<task>-v0`. The public names load on first use:
+the environments without PyTorch, the agents with it.
+"""
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+import gymnasium as gym
+
+from cbm.tasks import TASKS
+
+if TYPE_CHECKING:
+    from cbm.envs import make_env
+
 __version__ = "0.1.0"
+
+_HOME = {
+    "make_env": "cbm.envs",
+}
+__all__ = ["__version__", *_HOME]  # noqa: PLE0604 (a table of names)
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module 'cbm' has no attribute {name!r}")
+    return getattr(import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+for _name in TASKS:
+    gym.register(f"cbm/{_name}-v0", entry_point="cbm.envs:make_env", kwargs={"task": _name})

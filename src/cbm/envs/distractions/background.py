@@ -1,0 +1,100 @@
+"""Background: a still or a clip of a video in place of the sky."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+from PIL import Image
+
+from cbm.envs.distractions.base import Distraction, DistractionConfig, Scene
+from cbm.envs.renderer import SKY_SIZE, Sky
+from cbm.envs.videos import Clip, open_source
+from cbm.errors import CBMError
+
+# How opaque the ground is in front of the new sky: walker and cheetah keep theirs, reacher lies on the picture.
+GROUND_ALPHA = {"reacher": 0.0, "walker": 1.0, "cheetah": 1.0}
+OTHER_GROUND_ALPHA = 0.3
+CACHED_FRAMES = (
+    1024  # of 120 kB each at the size that `fast` asks for; shared by all environments of a process
+)
+
+
+class Background(Distraction):
+    """A video drawn uniformly from the first `num_videos`. Static: one frame of it. Dynamic: it plays to and fro."""
+
+    options = frozenset({"num_videos", "dynamic", "videos"})
+
+    def __init__(self, config: DistractionConfig) -> None:
+        super().__init__(config)
+        self._source = open_source(config.videos)
+        training = self._source.names("train")
+        if config.split == "train":
+            number = len(training) if config.num_videos is None else config.num_videos
+            if not 1 <= number <= len(training):
+                raise CBMError(
+                    f"num_videos must be 1 to {len(training)}, the training videos of {config.videos!r}; got {number}."
+                )
+            self.names = training[:number]
+        else:  # generalisation is measured on all the unseen videos, whatever the number trained on
+            self.names = self._source.names("unseen")
+            both = sorted(set(self.names) & set(training))
+            if both:
+                raise CBMError(
+                    f"videos of {config.videos!r} are in both the training and the unseen set: {both}"
+                )
+        if not self.names:
+            raise CBMError(f"the video source {config.videos!r} has no {config.split} videos")
+
+    def reset(self, scene: Scene) -> None:
+        self.name = self.names[int(self.rng.integers(len(self.names)))]
+        self._clip = self._source.clip(self.name)
+        self.frame = int(self.rng.integers(len(self._clip)))
+        self.direction = 1 if self.rng.random() < 0.5 else -1
+        ground = scene.model.material("grid").id
+        scene.model.mat_rgba[ground, 3] = GROUND_ALPHA.get(scene.domain, OTHER_GROUND_ALPHA)
+
+    def step(self) -> None:
+        if self.config.dynamic and len(self._clip) > 1:
+            if not 0 <= self.frame + self.direction < len(self._clip):
+                self.direction = -self.direction
+            self.frame += self.direction
+
+    def apply(self, scene: Scene) -> None:
+        clip, frame, source = self._clip, self.frame, self.config.videos
+        scene.background = self.name
+        scene.sky = Sky((source, self.name, frame), lambda side: _texture(_Frame(source, clip, frame), side))
+
+
+class _Frame:
+    """A frame of a clip, hashed by what it is so that environments share the cache."""
+
+    def __init__(self, source: str, clip: Clip, index: int) -> None:
+        self.clip, self.index = clip, index
+        self._key = (source, clip.name, index)
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Frame) and self._key == other._key
+
+
+@lru_cache(CACHED_FRAMES)
+def _texture(frame: _Frame, side: int) -> np.ndarray:
+    """The frame as a square sky of SKY_SIZE, then halved to `side` as OpenGL halves a texture for its pyramid.
+
+    Because the levels of the pyramid come out as the full texture's would, a smaller upload shows the same pixels.
+    """
+    picture = Image.fromarray(frame.clip[frame.index]).resize((SKY_SIZE, SKY_SIZE), Image.Resampling.BILINEAR)
+    texture = np.asarray(picture)
+    while texture.shape[0] > side:
+        texture = halve(texture)
+    return np.ascontiguousarray(texture)
+
+
+def halve(image: np.ndarray) -> np.ndarray:
+    """Means of 2x2 pixels, of neighbours in a row first, each mean rounded up: what Mesa's mipmaps do."""
+    wide = image.astype(np.uint16)
+    rows = (wide[:, 0::2] + wide[:, 1::2] + 1) >> 1
+    return ((rows[0::2] + rows[1::2] + 1) >> 1).astype(np.uint8)

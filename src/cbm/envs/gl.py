@@ -1,0 +1,61 @@
+"""Which OpenGL draws the frames. It must be chosen before MuJoCo or dm_control is imported, so import this first."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+
+from cbm.errors import CBMError, UnknownChoice
+
+# Off-screen backends that MuJoCo knows, best first, with the shared library that each one needs.
+LIBRARIES: dict[str, tuple[str, ...]] = {
+    "egl": ("libEGL.so.1", "libEGL.so"),
+    "osmesa": ("libOSMesa.so.8", "libOSMesa.so.6", "libOSMesa.so"),
+}
+DEBIAN_PACKAGES = "libegl1 libegl-mesa0 libgl1-mesa-dri libosmesa6"
+INSTALL_HINT = f"sudo apt-get install -y {DEBIAN_PACKAGES}"
+
+
+def _loads(library: str) -> bool:
+    try:
+        ctypes.CDLL(library)
+    except OSError:
+        return False
+    return True
+
+
+def available() -> list[str]:
+    """The backends whose library can be loaded on this machine."""
+    return [name for name, files in LIBRARIES.items() if any(_loads(file) for file in files)]
+
+
+def choose_backend() -> str:
+    """Settle on a backend and tell MuJoCo, PyOpenGL and llvmpipe about it; what the user has set is kept."""
+    # One renderer per core is fastest when llvmpipe starts no threads of its own. It reads this when it loads.
+    os.environ.setdefault("LP_NUM_THREADS", "0")
+    wanted = os.environ.get("MUJOCO_GL", "").lower()
+    if wanted in ("", "off", "disable", "disabled", "0", "false", "no", "glfw"):
+        if wanted not in ("", "glfw"):
+            raise CBMError(
+                f"MUJOCO_GL={wanted} turns rendering off, and these environments are made of pixels: unset it."
+            )
+        found = available()
+        if not found:
+            raise CBMError(
+                "no OpenGL library for off-screen rendering was found (neither EGL nor OSMesa). "
+                f"On Debian or Ubuntu type: {INSTALL_HINT}"
+            )
+        wanted = found[0]
+    elif wanted not in LIBRARIES:
+        raise UnknownChoice("MUJOCO_GL backend", wanted, LIBRARIES)
+    elif wanted not in available():
+        raise CBMError(
+            f"MUJOCO_GL={wanted}, but its library ({LIBRARIES[wanted][0]}) cannot be loaded. "
+            f"On Debian or Ubuntu type: {INSTALL_HINT}"
+        )
+    os.environ["MUJOCO_GL"] = wanted
+    os.environ["PYOPENGL_PLATFORM"] = wanted
+    return wanted
+
+
+BACKEND = choose_backend()

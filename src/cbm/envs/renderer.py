@@ -1,0 +1,177 @@
+"""Frames straight from MuJoCo's renderer: the pixels of `physics.render`, several times faster.
+
+Two modes. `exact` gives the same pixels as dm_control, bit for bit. `fast` also makes the shadow map smaller, the
+round shapes coarser and the background texture smaller, at a mean difference of less than half of one grey level.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import mujoco
+import numpy as np
+
+from cbm.envs import gl
+from cbm.errors import CBMError, choose
+
+SKY_SIZE = 800  # side of dm_control's skybox texture, and of the background image of the original DCS
+
+
+@dataclass(frozen=True)
+class Quality:
+    """What a mode changes in `mjVisual.quality`; None keeps the model's own value."""
+
+    shadow_map: int | None = None
+    slices: int | None = None
+    stacks: int | None = None
+    texels_per_pixel: float | None = None  # of the sky, per image row; None keeps all of SKY_SIZE
+
+
+# Measured on the six tasks at 84x84 (docs/rendering.md): a larger shadow map or more stacks cost time and change no
+# pixel that matters; fewer slices do. 2.3 sky texels a row (of a field of view of half a cube face) leave the levels
+# of the texture pyramid that a frame is sampled from as they are.
+MODES: dict[str, Quality] = {
+    "exact": Quality(),
+    "fast": Quality(shadow_map=256, slices=16, stacks=6, texels_per_pixel=2.3),
+}
+
+
+@dataclass(frozen=True)
+class Sky:
+    """A background image. Equal keys mean equal pixels, so that an image is uploaded only when it changes."""
+
+    key: object
+    texture: Callable[[int], np.ndarray]  # side -> (side, side, 3) uint8
+
+
+_thread = threading.local()  # .current: the renderer whose GL context is bound in this thread
+
+
+class Renderer:
+    """Draws camera `camera_id` of a model. Holds GL memory: `close()` it. Use it from one thread."""
+
+    def __init__(
+        self, model: mujoco.MjModel, height: int, width: int, mode: str = "fast", camera_id: int = 0
+    ) -> None:
+        quality = choose("renderer", mode, MODES)
+        self.height, self.width = height, width
+        self._model = model
+        self._sky_key: object = None
+        self._sky_size = SKY_SIZE
+        if quality.texels_per_pixel is not None:
+            while self._sky_size / 2 >= quality.texels_per_pixel * max(height, width):
+                self._sky_size //= 2
+        try:
+            self._gl = mujoco.GLContext(width, height)
+            self._gl.make_current()
+            self._context = _new_context(model, height, width, quality)
+        except Exception as error:
+            raise CBMError(
+                f"OpenGL ({gl.BACKEND}) could not be started: {error}. Try MUJOCO_GL=osmesa, or: {gl.INSTALL_HINT}"
+            ) from error
+        _thread.current = self
+        self._finalizer = weakref.finalize(self, _free, self._gl, self._context)
+        self._scene = mujoco.MjvScene(model, maxgeom=1000)
+        self._option = mujoco.MjvOption()
+        self._perturb = mujoco.MjvPerturb()
+        self._camera = mujoco.MjvCamera()
+        self._camera.type = mujoco.mjtCamera.mjCAMERA_FIXED
+        self._camera.fixedcamid = camera_id
+        self._viewport = mujoco.MjrRect(0, 0, width, height)
+        self._pixels = np.empty((height, width, 3), np.uint8)
+        self._ground = ground_plane(model)
+
+    def render(self, data: mujoco.MjData, sky: Sky | None = None) -> np.ndarray:
+        """The frame (H, W, 3) of the current state, before the given sky (None: the model's own)."""
+        if self.closed:
+            raise CBMError("this renderer is closed")
+        if getattr(_thread, "current", None) is not self:
+            self._gl.make_current()
+            _thread.current = self
+        if sky is not None and sky.key != self._sky_key:
+            self._upload(sky)
+        mujoco.mjv_updateScene(
+            self._model,
+            data,
+            self._option,
+            self._perturb,
+            self._camera,
+            mujoco.mjtCatBit.mjCAT_ALL,
+            self._scene,
+        )
+        self._keep_ground_out_of_shadow_pass()
+        mujoco.mjr_render(self._viewport, self._scene, self._context)
+        mujoco.mjr_readPixels(self._pixels, None, self._viewport, self._context)
+        return self._pixels[::-1].copy()  # OpenGL's first row is the lowest
+
+    def _upload(self, sky: Sky) -> None:
+        # A skybox as high as it is wide is one image, put on all six faces.
+        image = sky.texture(self._sky_size)
+        skybox = skybox_texture(self._model)
+        self._model.tex_width[skybox] = self._model.tex_height[skybox] = self._sky_size
+        start = self._model.tex_adr[skybox]
+        self._model.tex_data[start : start + image.size] = image.reshape(-1)
+        mujoco.mjr_uploadTexture(self._model, self._context, skybox)
+        self._sky_key = sky.key
+
+    def _keep_ground_out_of_shadow_pass(self) -> None:
+        # The ground has nothing below it to throw a shadow on, and as decoration it is lit and reflects all the same.
+        for index in range(self._scene.ngeom):
+            geom = self._scene.geoms[index]
+            if geom.objid == self._ground and geom.objtype == mujoco.mjtObj.mjOBJ_GEOM:
+                geom.category = mujoco.mjtCatBit.mjCAT_DECOR
+                return
+
+    @property
+    def closed(self) -> bool:
+        return not self._finalizer.alive
+
+    def close(self) -> None:
+        """Give the GL memory back. Closing twice is allowed; an unclosed renderer is closed at exit."""
+        if getattr(_thread, "current", None) is self:
+            _thread.current = None
+        self._finalizer()
+
+
+def ground_plane(model: mujoco.MjModel) -> int | None:
+    """The id of the geom that the robot stands on; reacher's walls are planes too, and are not meant."""
+    for geom in range(model.ngeom):
+        is_plane = model.geom_type[geom] == mujoco.mjtGeom.mjGEOM_PLANE
+        if is_plane and model.geom(geom).name in ("ground", "floor"):
+            return geom
+    return None
+
+
+def skybox_texture(model: mujoco.MjModel) -> int:
+    for texture in range(model.ntex):
+        if model.tex_type[texture] == mujoco.mjtTexture.mjTEXTURE_SKYBOX:
+            return texture
+    raise CBMError("this model has no skybox texture, so its background cannot be replaced")
+
+
+def _new_context(model: mujoco.MjModel, height: int, width: int, quality: Quality) -> mujoco.MjrContext:
+    """A render context made under other quality settings than the model's, which are put back afterwards."""
+    size, detail = model.vis.global_, model.vis.quality
+    before = (size.offheight, size.offwidth, detail.shadowsize, detail.numslices, detail.numstacks)
+    size.offheight, size.offwidth = height, width  # the buffer that is cleared and resolved for every frame
+    if quality.shadow_map is not None:
+        detail.shadowsize = quality.shadow_map
+    if quality.slices is not None:
+        detail.numslices = quality.slices
+    if quality.stacks is not None:
+        detail.numstacks = quality.stacks
+    try:
+        context = mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_150)
+    finally:
+        size.offheight, size.offwidth, detail.shadowsize, detail.numslices, detail.numstacks = before
+    mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN, context)
+    return context
+
+
+def _free(context_gl: mujoco.GLContext, context: mujoco.MjrContext) -> None:
+    context_gl.make_current()
+    context.free()
+    context_gl.free()

@@ -1,0 +1,145 @@
+"""A task of dm_control as a Gymnasium environment that shows pixels: physics x repeat, distract, render once."""
+
+from __future__ import annotations
+
+import logging
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from dm_control import suite as dm_suite
+
+from cbm.envs.distractions import Distraction, Scene
+from cbm.envs.renderer import Renderer
+from cbm.errors import CBMError
+from cbm.tasks import Task
+
+CAMERA_ID = 0
+FILM_SIZE = 384  # side of what `render()` returns, for people
+
+
+class SuiteEnv(gym.Env[np.ndarray, np.ndarray]):
+    """Observations are single frames (3, H, W) uint8, actions lie in [-1, 1], rewards are summed over the repeat.
+
+    The distractions move with every environment step, but only the last one of an agent step is drawn. The time
+    limit is a truncation. `info` holds the low-dimensional physical state (the task's own dm_control observation)
+    and the name of the background, both for analysis.
+    """
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 25}  # noqa: RUF012 (Gymnasium's own declaration)
+
+    def __init__(
+        self,
+        task: Task,
+        distractions: Sequence[Distraction],
+        action_repeat: int,
+        size: tuple[int, int],
+        renderer: str = "fast",
+        render_mode: str | None = None,
+    ) -> None:
+        if action_repeat < 1:
+            raise CBMError(f"action_repeat must be at least 1; got {action_repeat}.")
+        if min(size) < 8:
+            raise CBMError(f"size must be at least 8 pixels; got {size[0]}x{size[1]}.")
+        self.task, self.action_repeat, self.distractions = task, action_repeat, tuple(distractions)
+        self.render_mode = render_mode
+        self._env = _load(task)
+        self._task_random = self._env.task.random
+        spec = self._env.action_spec()
+        self.action_space = gym.spaces.Box(-1.0, 1.0, spec.shape, np.float32)
+        self.observation_space = gym.spaces.Box(0, 255, (3, *size), np.uint8)
+        physics = self._env.physics
+        self.scene = Scene(task.domain, physics.model.ptr, physics.data.ptr, CAMERA_ID)
+        self._quality = renderer
+        self._renderer = Renderer(self.scene.model, *size, renderer, CAMERA_ID)
+        self._film: Renderer | None = None
+        self._running = False
+        self._state = np.empty(0)
+
+    @property
+    def physics(self) -> Any:
+        """dm_control's physics, for those who want to look inside."""
+        return self._env.physics
+
+    @property
+    def dt(self) -> float:
+        """Seconds of simulated time in one agent step."""
+        return float(self._env.control_timestep()) * self.action_repeat
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        super().reset(seed=seed)
+        # One stream of random numbers each, so that switching a distraction off changes nothing else.
+        episode = int(self.np_random.integers(2**32))
+        self._task_random.seed(episode)
+        for distraction in self.distractions:
+            name = zlib.crc32(type(distraction).__name__.encode())
+            distraction.rng = np.random.default_rng([episode, name])
+        time_step = self._env.reset()
+        self._state = time_step.observation["observations"]
+        self._running = True
+        for distraction in self.distractions:
+            distraction.reset(self.scene)
+        return self._observe(), self._info()
+
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        if not self._running:
+            raise CBMError("the episode is over (or was never begun): call reset() before step().")
+        action = np.asarray(action, np.float64)
+        if action.shape != self.action_space.shape or not np.isfinite(action).all():
+            raise CBMError(
+                f"an action of {self.task.name} is {self.action_space.shape[0]} finite numbers; got {action!r}."
+            )
+        action = np.clip(action, -1.0, 1.0)
+        reward = 0.0
+        for _ in range(self.action_repeat):
+            time_step = self._env.step(action)
+            reward += time_step.reward
+            for distraction in self.distractions:
+                distraction.step()
+            if time_step.last():
+                break
+        self._state = time_step.observation["observations"]
+        self._running = not time_step.last()
+        terminated = time_step.last() and time_step.discount == 0.0
+        truncated = time_step.last() and not terminated
+        return self._observe(), reward, bool(terminated), bool(truncated), self._info()
+
+    def render(self) -> np.ndarray | None:  # type: ignore[override]
+        """A larger picture (H, W, 3) of the present state, with its distractions, for films."""
+        if self.render_mode is None:
+            raise CBMError('to film an environment, make it with render_mode="rgb_array".')
+        if self._film is None:
+            self._film = Renderer(self.scene.model, FILM_SIZE, FILM_SIZE, self._quality, CAMERA_ID)
+        return self._film.render(self.scene.data, self.scene.sky)
+
+    def close(self) -> None:
+        self._running = False
+        self._renderer.close()
+        if self._film is not None:
+            self._film.close()
+
+    def _observe(self) -> np.ndarray:
+        for distraction in self.distractions:
+            distraction.apply(self.scene)
+        frame = self._renderer.render(self.scene.data, self.scene.sky)
+        return np.ascontiguousarray(frame.transpose(2, 0, 1))
+
+    def _info(self) -> dict[str, Any]:
+        return {"state": self._state.astype(np.float32), "background": self.scene.background}
+
+
+def _load(task: Task) -> Any:
+    """The dm_control environment, without its warnings about its own XML files."""
+    absl = logging.getLogger("absl")
+    level = absl.level
+    absl.setLevel(logging.ERROR)
+    try:
+        return dm_suite.load(
+            task.domain, task.task, task_kwargs={"random": 0}, environment_kwargs={"flat_observation": True}
+        )
+    finally:
+        absl.setLevel(level)
