@@ -1,0 +1,180 @@
+"""Random numbers, noise and colour for the generated clips.
+
+A clip must be the same bit for bit on every machine. So the generators use only operations that IEEE 754 rounds
+exactly (+ - * / sqrt floor min max) and draw with `Generator.random`: no sin, exp or pow (their last bit depends
+on the CPU), no float sums, no BLAS, no image library.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TypeVar, overload
+
+import numpy as np
+
+T = TypeVar("T")
+Array = np.ndarray
+Rng = np.random.Generator
+
+FRAMES_PER_UNIT = 60  # frames of clip time 1
+
+
+def between(rng: Rng, low: float, high: float) -> float:
+    return low + (high - low) * float(rng.random())
+
+
+def whole(rng: Rng, low: int, high: int) -> int:
+    """An integer in [low, high)."""
+    return low + int((high - low) * float(rng.random()))
+
+
+def pick(rng: Rng, choices: Sequence[T]) -> T:
+    return choices[whole(rng, 0, len(choices))]
+
+
+@overload
+def wave(turns: float) -> float: ...
+@overload
+def wave(turns: Array) -> Array: ...
+def wave(turns: float | Array) -> float | Array:
+    """sin(2 pi turns) to about 0.1 %, by a polynomial."""
+    nearest = np.floor(turns + 0.5) if isinstance(turns, np.ndarray) else math.floor(turns + 0.5)
+    t = turns - nearest
+    p = t * (8.0 - 16.0 * abs(t))
+    return p * (0.775 + 0.225 * abs(p))
+
+
+def smooth(low: float, high: float, x: Array) -> Array:
+    """0 below `low`, 1 above `high`, smooth in between."""
+    t = np.clip((x - low) * (1.0 / (high - low)), 0.0, 1.0)
+    return t * t * (3.0 - 2.0 * t)
+
+
+def grid(height: int, width: int, unit: int) -> tuple[Array, Array]:
+    """Coordinates of the pixel centres, y (H, 1) and x (1, W), in units of `unit` pixels."""
+    y = (np.arange(height, dtype=np.float32) + 0.5) * (1.0 / unit)
+    x = (np.arange(width, dtype=np.float32) + 0.5) * (1.0 / unit)
+    return y[:, None], x[None, :]
+
+
+def spread(lattice: Array, length: int) -> Array:
+    """A periodic cubic B-spline through `lattice` along axis 0, at `length` points."""
+    n = len(lattice)
+    t = np.arange(length, dtype=np.float32) * (n / length)
+    i = np.floor(t).astype(np.int64)
+    f = (t - i.astype(np.float32)).reshape(-1, *[1] * (lattice.ndim - 1))
+    f2, f3, g = f * f, f * f * f, 1.0 - f
+    weights = (g * g * g, 3.0 * f3 - 6.0 * f2 + 4.0, 3.0 * (f + f2 - f3) + 1.0, f3)
+    total = weights[0] * lattice[(i - 1) % n]
+    for k in (1, 2, 3):
+        total += weights[k] * lattice[(i + k - 1) % n]
+    return total * (1.0 / 6.0)
+
+
+def stretch(values: Array) -> Array:
+    """To [0, 1] exactly."""
+    low, high = float(values.min()), float(values.max())
+    return (values - low) * (1.0 / max(high - low, 1e-6))
+
+
+def noise(
+    rng: Rng, cells: int | tuple[int, int], shape: tuple[int, int], octaves: int = 5, gain: float = 0.5
+) -> Array:
+    """Value noise in [0, 1], (H, W) and periodic: `octaves` grids of random values, each twice as fine."""
+    rows, columns = (cells, cells) if isinstance(cells, int) else cells
+    total, weight = np.zeros(shape, np.float32), 1.0
+    for _ in range(octaves):
+        lattice = rng.random((rows, columns), dtype=np.float32)
+        total += weight * spread(spread(lattice, shape[0]).T, shape[1]).T
+        rows, columns, weight = rows * 2, columns * 2, weight * gain
+        if rows > shape[0] or columns > shape[1]:
+            break
+    return stretch(total)
+
+
+def noise_line(rng: Rng, cells: int, length: int, octaves: int = 6, gain: float = 0.5) -> Array:
+    """The same along a line, (length,): ridges, kerbs, outlines."""
+    total, weight = np.zeros(length, np.float32), 1.0
+    for _ in range(octaves):
+        total += weight * spread(rng.random(cells, dtype=np.float32), length)
+        cells, weight = cells * 2, weight * gain
+    return stretch(total)
+
+
+def window(texture: Array, top: float, left: float, size: int) -> Array:
+    """`size` x `size` pixels of a periodic texture, from a place between pixels."""
+    row, column = math.floor(top), math.floor(left)
+    fy, fx = top - row, left - column
+    rows = texture.take(np.arange(row, row + size + 1), axis=0, mode="wrap")
+    rows = rows[:-1] * (1.0 - fy) + rows[1:] * fy
+    columns = rows.take(np.arange(column, column + size + 1), axis=1, mode="wrap")
+    return columns[:, :-1] * (1.0 - fx) + columns[:, 1:] * fx
+
+
+def warp(texture: Array, y: Array, x: Array) -> Array:
+    """A periodic texture at the pixel positions `y`, `x` (same shape), linear between pixels."""
+    height, width = texture.shape[:2]
+    row, column = np.floor(y), np.floor(x)
+    fy, fx = y - row, x - column
+    top, left = row.astype(np.int64) % height, column.astype(np.int64) % width
+    bottom, right = (top + 1) % height, (left + 1) % width
+    if texture.ndim == 3:
+        fy, fx = fy[..., None], fx[..., None]
+    flat = texture.reshape(height * width, *texture.shape[2:])
+    upper = flat.take(top * width + left, axis=0) * (1.0 - fx) + flat.take(top * width + right, axis=0) * fx
+    lower = flat.take(bottom * width + left, axis=0) * (1.0 - fx)
+    lower += flat.take(bottom * width + right, axis=0) * fx
+    return upper * (1.0 - fy) + lower * fy
+
+
+def slope(height: Array, dy: int = 2, dx: int = 2) -> Array:
+    """Difference to the neighbour up and left: relief light from the upper left."""
+    return height - np.roll(height, (dy, dx), axis=(0, 1))
+
+
+def colour(code: str) -> Array:
+    """A hex colour such as "ffcc88" as float32 RGB in [0, 1]."""
+    values = [int(code[i : i + 2], 16) / 255.0 for i in (0, 2, 4)]
+    return np.array(values, np.float32)
+
+
+def tint(rng: Rng, base: Array, amount: float) -> Array:
+    """`base` a little brighter or darker, and a little off in hue."""
+    value = 1.0 + between(rng, -amount, amount)
+    shift = (rng.random(3, dtype=np.float32) - 0.5) * amount
+    return np.clip(base * value + shift, 0.0, 1.0)
+
+
+def ramp(codes: Sequence[str], values: Array) -> Array:
+    """Colours along equally spaced `codes` for values in [0, 1]: (...) -> (..., 3)."""
+    stops = np.stack([colour(code) for code in codes])
+    place = np.arange(1024, dtype=np.float32) * ((len(codes) - 1) / 1023.0)
+    lower = np.minimum(np.floor(place).astype(np.int64), len(codes) - 2)
+    f = (place - lower.astype(np.float32))[:, None]
+    table = stops[lower] * (1.0 - f) + stops[lower + 1] * f
+    index = np.clip(values * 1023.0, 0.0, 1023.0).astype(np.int64)
+    return table.take(index, axis=0)
+
+
+def handheld(rng: Rng, amount: float) -> Callable[[float], tuple[float, float]]:
+    """The sway of a camera: time -> (dy, dx), smooth and at most about `amount`."""
+    rates = [between(rng, 0.3, 0.9), between(rng, 0.9, 2.0)]
+    phases = [between(rng, 0.0, 1.0) for _ in range(4)]
+
+    def at(t: float) -> tuple[float, float]:
+        dy = 0.7 * wave(rates[0] * t + phases[0]) + 0.3 * wave(rates[1] * t + phases[1])
+        dx = 0.7 * wave(rates[0] * t + phases[2]) + 0.3 * wave(rates[1] * t + phases[3])
+        return amount * dy, amount * dx
+
+    return at
+
+
+def film(frames: int, size: int, draw: Callable[[float], Array]) -> Array:
+    """`draw(t)` -> (size, size, 3) in [0, 1] for each frame, with a lens' darker corners: uint8 (T, H, W, 3)."""
+    y, x = grid(size, size, size)
+    lens = (255.0 * (1.06 - 0.55 * ((y - 0.5) * (y - 0.5) + (x - 0.5) * (x - 0.5))))[..., None]
+    clip = np.empty((frames, size, size, 3), np.uint8)
+    for i in range(frames):
+        clip[i] = np.clip(draw(i / FRAMES_PER_UNIT) * lens + 0.5, 0.0, 255.0)
+    return clip

@@ -1,0 +1,98 @@
+"""Arrays that are made once and then memory-mapped from the cache directory."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import zlib
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+
+from cbm.errors import CBMError
+
+FOOTER = 4  # bytes after the array in the .npy file: the CRC-32 of everything before
+
+
+def cache_dir() -> Path:
+    """`$CBM_CACHE`, else `cbm` in the user's cache directory (`$XDG_CACHE_HOME`, else `~/.cache`)."""
+    if chosen := os.environ.get("CBM_CACHE"):
+        return Path(chosen).expanduser()
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path("~/.cache").expanduser()) / "cbm"
+
+
+def cached_array(path: Path, make: Callable[[], np.ndarray]) -> np.ndarray:
+    """The uint8 frames (T, H, W, 3) stored in `path`, read-only and memory-mapped; made first if missing or damaged.
+
+    Safe with many processes: a file appears under its name only when it is complete, and each process checks a
+    file against its checksum before it uses it.
+    """
+    frames = _open(path)
+    if frames is not None:
+        return frames
+    _write(path, make())
+    frames = _open(path)
+    if frames is None:
+        raise CBMError(
+            f"{path} was written but does not read back as it was written: check the disk, or use another "
+            "directory with CBM_CACHE=/some/dir."
+        )
+    return frames
+
+
+def _open(path: Path) -> np.ndarray | None:
+    """None if there is no whole file."""
+    try:
+        if not _intact(path):
+            return None
+        frames = np.load(path, mmap_mode="r", allow_pickle=False)
+    except FileNotFoundError:
+        return None
+    except PermissionError as error:
+        raise CBMError(f"no permission to read {path}. Use another cache: CBM_CACHE=/some/dir.") from error
+    except (OSError, ValueError, EOFError):
+        return None
+    whole = isinstance(frames, np.ndarray) and frames.dtype == np.uint8 and frames.ndim == 4 and len(frames) > 0
+    return frames if whole and frames.shape[3] == 3 else None
+
+
+def _intact(path: Path) -> bool:
+    remaining, checksum = path.stat().st_size - FOOTER, 0
+    if remaining <= 0:
+        return False
+    with path.open("rb") as file:
+        while remaining > 0:
+            block = file.read(min(1 << 20, remaining))
+            if not block:
+                return False
+            checksum, remaining = zlib.crc32(block, checksum), remaining - len(block)
+        return file.read() == checksum.to_bytes(FOOTER, "little")
+
+
+def _write(path: Path, frames: np.ndarray) -> None:
+    temporary: str | None = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(prefix=f".{path.stem}-", suffix=".tmp", dir=path.parent)
+        with os.fdopen(handle, "w+b") as file:
+            np.save(file, np.ascontiguousarray(frames), allow_pickle=False)
+            file.seek(0)
+            checksum = 0
+            while block := file.read(1 << 20):
+                checksum = zlib.crc32(block, checksum)
+            file.write(checksum.to_bytes(FOOTER, "little"))
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError as error:
+        raise CBMError(
+            f"cannot write to the video cache {path.parent} ({error.strerror or error}). "
+            "Make room or choose another directory: CBM_CACHE=/some/dir."
+        ) from error
+    finally:
+        if temporary is not None:
+            with suppress(FileNotFoundError):
+                os.unlink(temporary)

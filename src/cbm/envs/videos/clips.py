@@ -1,0 +1,104 @@
+"""What a video source is, and the two kinds of clips: an array, and a folder of images."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Protocol, get_args
+
+import numpy as np
+from PIL import Image
+
+from cbm.errors import CBMError, UnknownChoice
+
+Split = Literal["train", "unseen"]
+SPLITS: tuple[Split, ...] = get_args(Split)
+
+IMAGE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".webp", ".ppm", ".tif", ".tiff"})
+
+
+class Clip(Protocol):
+    """A sequence of frames."""
+
+    @property
+    def name(self) -> str: ...
+    def __len__(self) -> int: ...
+    def __getitem__(self, index: int) -> np.ndarray:
+        """Frame `index`, (H, W, 3) uint8, of any height and width."""
+        ...
+
+
+class VideoSource(Protocol):
+    """Named clips in two sets that never overlap."""
+
+    @property
+    def name(self) -> str: ...
+    def names(self, split: Split) -> tuple[str, ...]:
+        """In a fixed order: "N videos" are the first N."""
+        ...
+
+    def clip(self, name: str) -> Clip: ...
+
+
+@dataclass(frozen=True)
+class ArrayClip:
+    """Frames of one array (T, H, W, 3), usually memory-mapped."""
+
+    name: str
+    frames: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.frames)
+
+    def __getitem__(self, index: int) -> np.ndarray:
+        return np.asarray(self.frames[index])
+
+
+@dataclass(frozen=True)
+class ImageClip:
+    """One image file per frame, decoded when it is asked for."""
+
+    name: str
+    files: tuple[Path, ...]
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def __getitem__(self, index: int) -> np.ndarray:
+        return read_image(self.files[index])
+
+
+def read_image(file: Path) -> np.ndarray:
+    """(H, W, 3) uint8, or an error that names the file."""
+    try:
+        with Image.open(file) as image:
+            return np.asarray(image.convert("RGB"))
+    except (OSError, ValueError, SyntaxError, EOFError, Image.DecompressionBombError) as error:
+        raise CBMError(
+            f"cannot read the image {file} ({error}). It is missing, broken or cut short: "
+            "copy or download it again, or remove it."
+        ) from error
+
+
+def natural_order(path: Path) -> tuple[tuple[int, int, str], ...]:
+    """Sorts frame_2 before frame_10."""
+    parts = re.findall(r"\d+|\D+", path.name.lower())
+    return tuple((0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts)
+
+
+def image_files(folder: Path) -> tuple[Path, ...]:
+    """The images directly in a folder, in their natural order."""
+    found = (f for f in folder.iterdir() if f.suffix.lower() in IMAGE_SUFFIXES and not f.name.startswith("."))
+    return tuple(sorted(found, key=natural_order))
+
+
+def check_split(split: str) -> None:
+    if split not in SPLITS:
+        raise UnknownChoice("split of the videos", split, SPLITS)
+
+
+def check_name(source: str, name: str, known: Sequence[str]) -> None:
+    if name not in known:
+        raise UnknownChoice(f"clip of the video source {source}", name, known)

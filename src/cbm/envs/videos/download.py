@@ -1,0 +1,232 @@
+"""Fetch DAVIS-2017: resume, check, unpack, and leave nothing half-made."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import http.client
+import os
+import shutil
+import stat
+import tempfile
+import time
+import urllib.error
+import urllib.request
+import zipfile
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
+from urllib.parse import urlsplit
+
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+from cbm.errors import CBMError
+
+from .davis import FRAMES, LISTS, DavisSource, default_root, find_frames
+
+DAVIS_URL = "https://data.vision.ee.ethz.ch/csergi/share/davis/DAVIS-2017-trainval-480p.zip"
+BLOCK = 1 << 18
+ATTEMPTS = 5  # an interrupted transfer goes on where it stopped, this many times, before we give up
+AGAIN = "What has arrived is kept: run the same command again to go on."
+
+
+def download_davis(
+    destination: Path | str | None = None,
+    *,
+    url: str = DAVIS_URL,
+    sha256: str | None = None,
+    progress: bool = True,
+    attempts: int = ATTEMPTS,
+    timeout: float = 30.0,
+) -> Path:
+    """Download, verify and unpack DAVIS-2017 into `destination` (default: where the source `davis` looks).
+
+    `sha256` is compared when given. Always checked: every file's CRC-32 in the archive, that no member leaves the
+    destination, and that all 90 videos are there. The destination appears only when everything is right.
+    """
+    destination = default_root() if destination is None else Path(destination).expanduser()
+    if _complete(destination):
+        return destination
+    if destination.exists() and not (destination.is_dir() and not any(destination.iterdir())):
+        raise CBMError(f"{destination} exists but is not a complete DAVIS: remove it or choose another destination.")
+    if urlsplit(url).scheme not in ("http", "https"):
+        raise CBMError(f"cannot download {url!r}: the address must begin with http:// or https://.")
+    part = destination.with_name(destination.name + ".zip.part")
+    try:
+        destination.parent.mkdir(parents=True, exist_ok=True)
+        with _bar(progress) as bar:
+            _fetch(url, part, bar, attempts, timeout)
+            try:
+                _check_sum(part, sha256)
+                _unpack(part, destination, bar)
+            except BaseException as error:
+                if isinstance(error, BadArchive):
+                    _remove(part)  # or the next try would go on from a wrong file
+                raise
+        _remove(part)
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise CBMError(f"no room left on the disk of {destination.parent}. Make room. {AGAIN}") from error
+        raise CBMError(f"cannot write {destination} ({error.strerror or error}): choose another destination.") from error
+    return destination
+
+
+class BadArchive(CBMError):
+    """The file that arrived is not what was asked for."""
+
+
+def _complete(destination: Path) -> bool:
+    if find_frames(destination) is None:
+        return False
+    source = DavisSource(destination)
+    return not any(source.missing(split) for split in LISTS)
+
+
+def _bar(shown: bool) -> Progress:
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+        disable=not shown,
+    )
+
+
+def _remove(part: Path) -> None:
+    for file in (part, _notes(part)):
+        with suppress(FileNotFoundError):
+            file.unlink()
+
+
+def _notes(part: Path) -> Path:
+    """Where the partial file came from (address, then the server's version of it), so that we never join two files."""
+    return part.with_name(part.name + ".from")
+
+
+def _fetch(url: str, part: Path, bar: Progress, attempts: int, timeout: float) -> None:
+    """Bring `part` to the full length, going on from what is there."""
+    task = bar.add_task("downloading", total=None)
+    for attempt in range(1, attempts + 1):
+        try:
+            if _transfer(url, part, bar, task, timeout):
+                return
+            why = "the connection broke off"
+        except urllib.error.HTTPError as error:
+            if error.code < 500 and error.code not in (408, 429):
+                raise CBMError(f"cannot download {url}: the server says {error.code} {error.reason}.") from error
+            why = f"the server says {error.code} {error.reason}"
+        except (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError) as error:
+            why = str(getattr(error, "reason", error)) or type(error).__name__
+        if attempt < attempts:
+            time.sleep(min(2.0 ** (attempt - 3), 10.0))
+    raise CBMError(f"cannot download {url}: {why} ({attempts} attempts). Check the network. {AGAIN}")
+
+
+def _transfer(url: str, part: Path, bar: Progress, task, timeout: float) -> bool:  # type: ignore[no-untyped-def]
+    """One request. True when the file is whole, False when the connection broke off."""
+    origin, _, version = _notes(part).read_text().partition("\n") if _notes(part).exists() else ("", "", "")
+    have = part.stat().st_size if part.exists() and origin == url else 0
+    request = urllib.request.Request(url, headers={"User-Agent": "cbm-rl"})
+    if have:
+        request.add_header("Range", f"bytes={have}-")
+        if version:
+            request.add_header("If-Range", version)  # a server whose file has changed sends it from the start
+    try:
+        response = urllib.request.urlopen(request, timeout=timeout)
+    except urllib.error.HTTPError as error:
+        if error.code != 416:
+            raise
+        total = (error.headers.get("Content-Range") or "").rpartition("/")[2]
+        if total == str(have):
+            return True
+        _remove(part)
+        return False
+    with response:
+        if response.status != 206:
+            have = 0
+        length = response.headers.get("Content-Length")
+        total = have + int(length) if length else None
+        _need_room(part.parent, int(length) if length else 0)
+        _notes(part).write_text(f"{url}\n{_strong_version(response.headers)}")
+        bar.update(task, total=total, completed=have)
+        with part.open("ab" if have else "wb") as file:
+            while block := response.read(BLOCK):
+                file.write(block)
+                bar.advance(task, len(block))
+            arrived = file.tell()
+    return total is None or arrived == total
+
+
+def _strong_version(headers) -> str:  # type: ignore[no-untyped-def]
+    tag = headers.get("ETag") or ""
+    return tag if tag and not tag.startswith("W/") else headers.get("Last-Modified") or ""
+
+
+def _need_room(folder: Path, size: int) -> None:
+    free = shutil.disk_usage(folder).free
+    if free < size:
+        raise CBMError(
+            f"not enough room in {folder}: {size / 1e6:.0f} MB are needed, {free / 1e6:.0f} MB are free. "
+            "Make room or choose another destination."
+        )
+
+
+def _check_sum(part: Path, expected: str | None) -> None:
+    if expected is None:
+        return
+    with part.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if found != expected.strip().lower():
+        raise BadArchive(
+            f"the download has the wrong checksum: expected sha256 {expected}, got {found}. It was deleted; "
+            "download it again, and check the address and the checksum if this repeats."
+        )
+
+
+def _unpack(archive: Path, destination: Path, bar: Progress) -> None:
+    """Into a folder beside the destination, then renamed. zipfile compares each member's CRC-32 as it is read."""
+    temporary = Path(tempfile.mkdtemp(prefix=f".{destination.name}-", dir=destination.parent))
+    try:
+        with zipfile.ZipFile(archive) as bundle:
+            members = bundle.infolist()
+            for member in members:
+                _refuse_unsafe(member)
+            _need_room(destination.parent, sum(member.file_size for member in members))
+            task = bar.add_task("unpacking", total=sum(member.file_size for member in members))
+            for member in members:
+                bundle.extract(member, temporary)
+                bar.advance(task, member.file_size)
+        top = temporary / "DAVIS" if (temporary / "DAVIS" / FRAMES).is_dir() else temporary
+        _need_all_videos(top)
+        os.chmod(top, 0o755)  # mkdtemp makes a private folder
+        if destination.is_dir():
+            destination.rmdir()
+        os.replace(top, destination)
+    except (zipfile.BadZipFile, zipfile.LargeZipFile, NotImplementedError, RuntimeError, EOFError) as error:
+        raise BadArchive(f"the download is not a sound zip archive ({error}). It was deleted; try again.") from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _refuse_unsafe(member: zipfile.ZipInfo) -> None:
+    name = member.orig_filename
+    path = PurePosixPath(name.replace("\\", "/"))
+    climbs = path.is_absolute() or ".." in path.parts or ":" in path.parts[0] if path.parts else True
+    if climbs or stat.S_ISLNK(member.external_attr >> 16):
+        raise BadArchive(
+            f"the archive is refused: its member {name!r} would be written outside the destination or is a link. "
+            "Nothing was unpacked and the download was deleted; check the address."
+        )
+
+
+def _need_all_videos(top: Path) -> None:
+    if find_frames(top) is None:
+        raise BadArchive(f"the archive has no {FRAMES.as_posix()} folder: this is not DAVIS-2017 480p. It was deleted.")
+    source = DavisSource(top)
+    missing = [name for split in LISTS for name in source.missing(split)]
+    empty = [name for split in LISTS for name in LISTS[split] if name not in missing and not source._files(name)]
+    if lacking := missing + empty:
+        raise BadArchive(
+            f"the archive is not the whole of DAVIS-2017: {len(lacking)} of 90 videos are missing "
+            f"({', '.join(lacking[:3])}, ...). It was deleted; check the address."
+        )
