@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import mujoco
 import numpy as np
 
 from cbm.envs import gl
+from cbm.envs.sky import SKY_SIZE, Sky, SkyTexture, visible_faces
 from cbm.errors import CBMError, choose
-
-SKY_SIZE = 800  # side of dm_control's skybox texture, and of the background image of the original DCS
 
 
 @dataclass(frozen=True)
@@ -39,31 +37,16 @@ MODES: dict[str, Quality] = {
 }
 
 
-@dataclass(frozen=True)
-class Sky:
-    """A background image. Equal keys mean equal pixels, so that an image is uploaded only when it changes."""
-
-    key: object
-    texture: Callable[[int], np.ndarray]  # side -> (side, side, 3) uint8
-
-
 _thread = threading.local()  # .current: the renderer whose GL context is bound in this thread
 
 
 class Renderer:
     """Draws camera `camera_id` of a model. Holds GL memory: `close()` it. Use it from one thread."""
 
-    def __init__(
-        self, model: mujoco.MjModel, height: int, width: int, mode: str = "fast", camera_id: int = 0
-    ) -> None:
+    def __init__(self, model: mujoco.MjModel, height: int, width: int, mode: str = "fast", camera_id: int = 0) -> None:
         quality = choose("renderer", mode, MODES)
         self.height, self.width = height, width
         self._model = model
-        self._sky_key: object = None
-        self._sky_size = SKY_SIZE
-        if quality.texels_per_pixel is not None:
-            while self._sky_size / 2 >= quality.texels_per_pixel * max(height, width):
-                self._sky_size //= 2
         try:
             self._gl = mujoco.GLContext(width, height)
             self._gl.make_current()
@@ -74,6 +57,7 @@ class Renderer:
             ) from error
         _thread.current = self
         self._finalizer = weakref.finalize(self, _free, self._gl, self._context)
+        self._sky = SkyTexture(model, self._context, _sky_side(quality, max(height, width)))
         self._scene = mujoco.MjvScene(model, maxgeom=1000)
         self._option = mujoco.MjvOption()
         self._perturb = mujoco.MjvPerturb()
@@ -91,8 +75,10 @@ class Renderer:
         if getattr(_thread, "current", None) is not self:
             self._gl.make_current()
             _thread.current = self
-        if sky is not None and sky.key != self._sky_key:
-            self._upload(sky)
+        if sky is not None:
+            rotation = data.cam_xmat[self._camera.fixedcamid].reshape(3, 3)
+            fovy = self._model.cam_fovy[self._camera.fixedcamid]
+            self._sky.show(sky, visible_faces(rotation, fovy, self.width / self.height))
         mujoco.mjv_updateScene(
             self._model,
             data,
@@ -106,16 +92,6 @@ class Renderer:
         mujoco.mjr_render(self._viewport, self._scene, self._context)
         mujoco.mjr_readPixels(self._pixels, None, self._viewport, self._context)
         return self._pixels[::-1].copy()  # OpenGL's first row is the lowest
-
-    def _upload(self, sky: Sky) -> None:
-        # A skybox as high as it is wide is one image, put on all six faces.
-        image = sky.texture(self._sky_size)
-        skybox = skybox_texture(self._model)
-        self._model.tex_width[skybox] = self._model.tex_height[skybox] = self._sky_size
-        start = self._model.tex_adr[skybox]
-        self._model.tex_data[start : start + image.size] = image.reshape(-1)
-        mujoco.mjr_uploadTexture(self._model, self._context, skybox)
-        self._sky_key = sky.key
 
     def _keep_ground_out_of_shadow_pass(self) -> None:
         # The ground has nothing below it to throw a shadow on, and as decoration it is lit and reflects all the same.
@@ -145,11 +121,13 @@ def ground_plane(model: mujoco.MjModel) -> int | None:
     return None
 
 
-def skybox_texture(model: mujoco.MjModel) -> int:
-    for texture in range(model.ntex):
-        if model.tex_type[texture] == mujoco.mjtTexture.mjTEXTURE_SKYBOX:
-            return texture
-    raise CBMError("this model has no skybox texture, so its background cannot be replaced")
+def _sky_side(quality: Quality, pixels: int) -> int:
+    """The smallest halving of SKY_SIZE that still has the texels that a frame of so many pixels samples."""
+    side = SKY_SIZE
+    if quality.texels_per_pixel is not None:
+        while side > 200 and side / 2 >= quality.texels_per_pixel * pixels:
+            side //= 2
+    return side
 
 
 def _new_context(model: mujoco.MjModel, height: int, width: int, quality: Quality) -> mujoco.MjrContext:

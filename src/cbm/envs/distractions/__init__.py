@@ -55,9 +55,7 @@ def make_distractions(
     for option, is_given in given.items():
         if is_given and option not in understood:
             able = [choice for choice in (*DIFFICULTIES, *DISTRACTIONS) if _understands(choice, option)]
-            raise CBMError(
-                f"{option} does nothing with distraction {name!r}. It goes with: {', '.join(able)}."
-            )
+            raise CBMError(f"{option} does nothing with distraction {name!r}. It goes with: {', '.join(able)}.")
     if scale is not None and not 0.0 <= scale <= 1.0:
         raise CBMError(f"scale must lie between 0 and 1 (easy 0.1, medium 0.2, hard 0.3); got {scale}.")
     config = DistractionConfig(

@@ -8,16 +8,14 @@ import numpy as np
 from PIL import Image
 
 from cbm.envs.distractions.base import Distraction, DistractionConfig, Scene
-from cbm.envs.renderer import SKY_SIZE, Sky
+from cbm.envs.sky import SKY_SIZE, Sky, pyramid
 from cbm.envs.videos import Clip, open_source
 from cbm.errors import CBMError
 
 # How opaque the ground is in front of the new sky: walker and cheetah keep theirs, reacher lies on the picture.
 GROUND_ALPHA = {"reacher": 0.0, "walker": 1.0, "cheetah": 1.0}
 OTHER_GROUND_ALPHA = 0.3
-CACHED_FRAMES = (
-    1024  # of 120 kB each at the size that `fast` asks for; shared by all environments of a process
-)
+CACHED_FRAMES = 1024  # of 120 kB each at the size that `fast` asks for; shared by all environments of a process
 
 
 class Background(Distraction):
@@ -40,9 +38,7 @@ class Background(Distraction):
             self.names = self._source.names("unseen")
             both = sorted(set(self.names) & set(training))
             if both:
-                raise CBMError(
-                    f"videos of {config.videos!r} are in both the training and the unseen set: {both}"
-                )
+                raise CBMError(f"videos of {config.videos!r} are in both the training and the unseen set: {both}")
         if not self.names:
             raise CBMError(f"the video source {config.videos!r} has no {config.split} videos")
 
@@ -63,7 +59,7 @@ class Background(Distraction):
     def apply(self, scene: Scene) -> None:
         clip, frame, source = self._clip, self.frame, self.config.videos
         scene.background = self.name
-        scene.sky = Sky((source, self.name, frame), lambda side: _texture(_Frame(source, clip, frame), side))
+        scene.sky = Sky((source, self.name, frame), lambda side: _pyramid(_Frame(source, clip, frame), side))
 
 
 class _Frame:
@@ -81,20 +77,6 @@ class _Frame:
 
 
 @lru_cache(CACHED_FRAMES)
-def _texture(frame: _Frame, side: int) -> np.ndarray:
-    """The frame as a square sky of SKY_SIZE, then halved to `side` as OpenGL halves a texture for its pyramid.
-
-    Because the levels of the pyramid come out as the full texture's would, a smaller upload shows the same pixels.
-    """
+def _pyramid(frame: _Frame, side: int) -> list[np.ndarray]:
     picture = Image.fromarray(frame.clip[frame.index]).resize((SKY_SIZE, SKY_SIZE), Image.Resampling.BILINEAR)
-    texture = np.asarray(picture)
-    while texture.shape[0] > side:
-        texture = halve(texture)
-    return np.ascontiguousarray(texture)
-
-
-def halve(image: np.ndarray) -> np.ndarray:
-    """Means of 2x2 pixels, of neighbours in a row first, each mean rounded up: what Mesa's mipmaps do."""
-    wide = image.astype(np.uint16)
-    rows = (wide[:, 0::2] + wide[:, 1::2] + 1) >> 1
-    return ((rows[0::2] + rows[1::2] + 1) >> 1).astype(np.uint8)
+    return pyramid(np.asarray(picture), side)

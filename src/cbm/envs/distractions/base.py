@@ -11,7 +11,7 @@ import numpy as np
 if TYPE_CHECKING:
     import mujoco
 
-    from cbm.envs.renderer import Sky
+    from cbm.envs.sky import Sky
 
 
 @dataclass
@@ -50,7 +50,7 @@ class Distraction(ABC):
     def reset(self, scene: Scene) -> None:
         """Draw this episode's distraction from `self.rng`. The scene is in its first state."""
 
-    def step(self) -> None:
+    def step(self) -> None:  # noqa: B027 (a distraction without motion need not have one)
         """One environment step of a dynamic distraction."""
 
     @abstractmethod

@@ -24,9 +24,7 @@ class Camera(Distraction):
         s = self.config.scale
         mujoco.mj_camlight(scene.model, scene.data)  # the original pose, whatever was written over it
         self._tracks = scene.model.cam_mode[scene.camera_id] == mujoco.mjtCamLight.mjCAMLIGHT_TRACKCOM
-        self._shortest_rotation = (
-            scene.domain == "reacher"
-        )  # it looks straight down, where "up" means nothing
+        self._shortest_rotation = scene.domain == "reacher"  # it looks straight down, where "up" means nothing
         position, rotation = _pose(scene)
         # The point that the original camera looks at lies on its viewing axis, as far away as the robot.
         self._lookat_distance = float((_center_of_mass(scene) - position) @ -rotation[:, 2])
@@ -56,9 +54,7 @@ class Camera(Distraction):
         self.spherical = self._clip(to_spherical(to_cartesian(self.spherical) + self._velocity))
 
         self._roll_velocity += self.rng.normal(scale=self._roll_std)
-        self._roll_velocity = float(
-            np.clip(self._roll_velocity, -self._max_roll_velocity, self._max_roll_velocity)
-        )
+        self._roll_velocity = float(np.clip(self._roll_velocity, -self._max_roll_velocity, self._max_roll_velocity))
         self.roll = float(np.clip(self.roll + self._roll_velocity, -self.max_roll, self.max_roll))
 
     def apply(self, scene: Scene) -> None:
