@@ -12,23 +12,20 @@ from cbm.errors import CBMError
 from .cache import cache_dir
 from .clips import ImageClip, Split, check_name, check_split, image_files
 
-TRAIN = tuple(
-    """
+_TRAIN = """
     bear bmx-bumps boat boxing-fisheye breakdance-flare bus car-turn cat-girl classic-car color-run crossing
     dance-jump dancing disc-jockey dog-agility dog-gooses dogs-scale drift-turn drone elephant flamingo hike hockey
     horsejump-low kid-football kite-walk koala lady-running lindy-hop longboard lucia mallard-fly mallard-water
     miami-surf motocross-bumps motorbike night-race paragliding planes-water rallye rhino rollerblade schoolgirls
     scooter-board scooter-gray sheep skate-park snowboard soccerball stroller stunt surf swing tennis tractor-sand
     train tuk-tuk upside-down varanus-cage walking
-    """.split()
-)
-VAL = tuple(
     """
+_VAL = """
     bike-packing blackswan bmx-trees breakdance camel car-roundabout car-shadow cows dance-twirl dog dogs-jump
     drift-chicane drift-straight goat gold-fish horsejump-high india judo kite-surf lab-coat libby loading
     mbike-trick motocross-jump paragliding-launch parkour pigs scooter-black shooting soapbox
-    """.split()
-)
+    """
+TRAIN, VAL = tuple(_TRAIN.split()), tuple(_VAL.split())
 LISTS: dict[Split, tuple[str, ...]] = {"train": TRAIN, "unseen": VAL}
 FRAMES = Path("JPEGImages") / "480p"
 

@@ -14,10 +14,19 @@ import urllib.error
 import urllib.request
 import zipfile
 from contextlib import suppress
+from email.message import Message
 from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
 
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
 
 from cbm.errors import CBMError
 
@@ -66,7 +75,9 @@ def download_davis(
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise CBMError(f"no room left on the disk of {destination.parent}. Make room. {AGAIN}") from error
-        raise CBMError(f"cannot write {destination} ({error.strerror or error}): choose another destination.") from error
+        raise CBMError(
+            f"cannot write {destination} ({error.strerror or error}): choose another destination."
+        ) from error
     return destination
 
 
@@ -122,7 +133,7 @@ def _fetch(url: str, part: Path, bar: Progress, attempts: int, timeout: float) -
     raise CBMError(f"cannot download {url}: {why} ({attempts} attempts). Check the network. {AGAIN}")
 
 
-def _transfer(url: str, part: Path, bar: Progress, task, timeout: float) -> bool:  # type: ignore[no-untyped-def]
+def _transfer(url: str, part: Path, bar: Progress, task: TaskID, timeout: float) -> bool:
     """One request. True when the file is whole, False when the connection broke off."""
     origin, _, version = _notes(part).read_text().partition("\n") if _notes(part).exists() else ("", "", "")
     have = part.stat().st_size if part.exists() and origin == url else 0
@@ -136,8 +147,7 @@ def _transfer(url: str, part: Path, bar: Progress, task, timeout: float) -> bool
     except urllib.error.HTTPError as error:
         if error.code != 416:
             raise
-        total = (error.headers.get("Content-Range") or "").rpartition("/")[2]
-        if total == str(have):
+        if (error.headers.get("Content-Range") or "").rpartition("/")[2] == str(have):
             return True
         _remove(part)
         return False
@@ -157,7 +167,7 @@ def _transfer(url: str, part: Path, bar: Progress, task, timeout: float) -> bool
     return total is None or arrived == total
 
 
-def _strong_version(headers) -> str:  # type: ignore[no-untyped-def]
+def _strong_version(headers: Message) -> str:
     tag = headers.get("ETag") or ""
     return tag if tag and not tag.startswith("W/") else headers.get("Last-Modified") or ""
 

@@ -25,9 +25,7 @@ class Canvas:
         """An empty, transparent sheet of that many units."""
         return cls(np.zeros((round(height * unit), round(width * unit), 4), np.float32), unit)
 
-    def shade(
-        self, y: float, x: float, reach_y: float, reach_x: float, shader: Shader, *, light: bool = False
-    ) -> None:
+    def shade(self, y: float, x: float, reach_y: float, reach_x: float, shader: Shader, *, light: bool = False) -> None:
         """Paint what `shader` says within the box (y, x) +- reach; `light` is added, not painted over."""
         unit, (height, width) = self.unit, self.pixels.shape[:2]
         top, bottom = max(0, math.floor((y - reach_y) * unit)), min(height, math.ceil((y + reach_y) * unit) + 1)
@@ -129,5 +127,4 @@ class Canvas:
 
     def view(self, y: float, x: float, size: int) -> Array:
         """What a camera with its upper left corner at (y, x) sees."""
-        return window(self.pixels, y * self.unit, x * self.unit, size)
-
+        return window(self.pixels, y * self.unit, x * self.unit, size, mode="clip")

@@ -4,9 +4,26 @@ from __future__ import annotations
 
 import numpy as np
 
-from .canvas import Canvas
+from .canvas import Canvas, Shader
 from .landscape import ridge_layer
-from .paint import Array, Rng, between, colour, film, grid, handheld, noise, pick, ramp, tint, wave, whole, window
+from .paint import (
+    Array,
+    Rng,
+    between,
+    by_look,
+    colour,
+    film,
+    grid,
+    handheld,
+    noise,
+    pick,
+    ramp,
+    smooth,
+    tint,
+    wave,
+    whole,
+    window,
+)
 
 NIGHTS = (
     (("0a0d1c", "1c2038", "3a2c34"), ("ffb45c", "ff7a3c", "fff0c8", "ff4a4a", "8fd0ff")),
@@ -16,9 +33,9 @@ NIGHTS = (
 )
 
 
-def bokeh(rng: Rng, frames: int, size: int) -> Array:
+def bokeh(rng: Rng, look: int, frames: int, size: int) -> Array:
     """A street at night out of focus: discs of light that drift and twinkle, mirrored by a wet road."""
-    sky, lamps = pick(rng, NIGHTS)
+    sky, lamps = by_look(look, NIGHTS)
     ground = ramp(sky, 0.6 * noise(rng, 3, (2 * size, 2 * size), 4, 0.5) + 0.2)
     horizon = between(rng, 0.55, 0.8)
     discs = []
@@ -54,7 +71,7 @@ def bokeh(rng: Rng, frames: int, size: int) -> Array:
     return film(frames, size, draw)
 
 
-def _aperture(size: int, radius: float, light: Array):  # type: ignore[no-untyped-def]
+def _aperture(size: int, radius: float, light: Array) -> Shader:
     """What a lens makes of a point: an even disc with a slightly brighter rim."""
 
     def shader(dy: Array, dx: Array) -> tuple[Array, Array]:
@@ -74,12 +91,12 @@ TIMES = (  # sky, far ... near walls, lit window, share of windows lit
 )
 
 
-def skyline(rng: Rng, frames: int, size: int) -> Array:
+def skyline(rng: Rng, look: int, frames: int, size: int) -> Array:
     """Three rows of buildings that pass at different speeds, and cars with their lights in front."""
-    sky, walls, lamp, share = pick(rng, TIMES)
+    sky, walls, lamp, share = by_look(look, TIMES)
     y, x = grid(size, size, size)
     gradient = ramp(sky, np.minimum(1.25 * y + 0.0 * x, 1.0)) * (
-        0.85 + 0.3 * noise(rng, (8, 3), (size, size), 5)[..., None]
+        0.7 + 0.6 * noise(rng, (6, 3), (size, size), 5)[..., None]
     )
     rows = [_buildings(rng, size, i, colour(walls[i]), colour(lamp), share) for i in range(3)]
     speed, sway = pick(rng, (-1.0, 1.0)) * between(rng, 0.25, 0.6), handheld(rng, 0.01)
@@ -108,8 +125,8 @@ def skyline(rng: Rng, frames: int, size: int) -> Array:
             canvas.box(base - 0.05, x + 0.022, 0.026, 0.055, paint * 0.6)
             for wheel in (0.022, 0.078):
                 canvas.disc(base, x + wheel, 0.011, colour("101012"))
-            canvas.glow(base - 0.015, front, 0.07, colour("fff2c0"), 0.9)
-            canvas.glow(base - 0.015, back, 0.04, colour("ff3020"), 0.8)
+            canvas.glow(base - 0.015, front, 0.05, colour("fff2c0"), 0.6)
+            canvas.glow(base - 0.015, back, 0.03, colour("ff3020"), 0.7)
         return canvas.pixels
 
     return film(frames, size, draw)
@@ -133,9 +150,7 @@ def _buildings(rng: Rng, size: int, near: int, wall: Array, lamp: Array, share: 
             for c in range(columns):
                 lit = rng.random() < share
                 pane = tint(rng, lamp, 0.25) if lit else front * 0.55
-                layer.box(
-                    top + 0.012 + k * floor, x + 0.03 * wide + (c + 0.2) * step, 0.55 * floor, 0.6 * step, pane
-                )
+                layer.box(top + 0.012 + k * floor, x + 0.03 * wide + (c + 0.2) * step, 0.55 * floor, 0.6 * step, pane)
         x += wide * between(rng, 0.85, 1.25)
     return layer
 
@@ -149,11 +164,12 @@ FIELDS = (  # sky, hills (top, foot), grass, asphalt
 BODIES = ("c8281e", "1f5fa8", "f0c030", "e8e6e0", "2f8a5a", "e87a28", "303840")
 
 
-def road(rng: Rng, frames: int, size: int) -> Array:
+def road(rng: Rng, look: int, frames: int, size: int) -> Array:
     """A camera that follows cars along a country road: wheels turn, trees and hills pass."""
-    sky, hill, grass, asphalt = pick(rng, FIELDS)
+    sky, hill, grass, asphalt = by_look(look, FIELDS)
     y, x = grid(size, size, size)
-    gradient = ramp(sky, np.minimum(1.8 * y + 0.0 * x, 1.0))
+    haze = noise(rng, (6, 3), (size, size), 5)
+    gradient = ramp(sky, np.clip(1.5 * y + 0.0 * x + 0.9 * smooth(0.45, 0.8, haze), 0.0, 1.0))
     far, near = (
         ridge_layer(rng, size, 2.0, 0.48, 0.24, hill[0], hill[1]),
         ridge_layer(rng, size, 2.4, 0.56, 0.1, grass[1], grass[0]),
@@ -187,7 +203,7 @@ def road(rng: Rng, frames: int, size: int) -> Array:
                 [(0.8, dash), (0.8, dash + 0.13), (0.812, dash + 0.134), (0.812, dash - 0.003)], colour("e8e4d4")
             )
         for lane, scale, (x0, drift), paint, tall in cars:
-            place = (x0 + drift * t + 0.4) % 1.8 - 0.4
+            place = (x0 + drift * t + 0.5) % 1.8 - 0.5
             _car(canvas, (0.75, 0.89)[lane], place, scale, paint, tall, move * 3.0, way)
         return canvas.pixels
 
@@ -204,7 +220,7 @@ def _tree(rng: Rng, layer: Canvas, x: float, foot: float, radius: float, green: 
 def _car(canvas: Canvas, y: float, x: float, s: float, paint: Array, tall: bool, turn: float, way: float) -> None:
     """Wheels on the line `y`: shadow, body, cabin, windows, spokes."""
     long, high = 0.34 * s, 0.075 * s
-    roof = (0.16 if tall else 0.075) * s
+    roof = (0.12 if tall else 0.075) * s
     canvas.disc(y + 0.005, x + 0.5 * long, 0.58 * long, colour("101010"), tall=0.09, soft=0.5, alpha=0.6)
     canvas.box(y - high - 0.02 * s, x, high, long, paint)
     canvas.box(y - 0.045 * s, x, 0.025 * s, long, paint * 0.6)

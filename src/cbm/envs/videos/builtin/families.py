@@ -8,11 +8,12 @@ import numpy as np
 
 from .city import bokeh, road, skyline
 from .landscape import balloons, clouds, mountains
+from .plants import foliage
 from .surfaces import bricks, cloth, marble
-from .things import crowd, foliage, shelf, solids
+from .things import crowd, shelf, solids
 from .water import caustics, fish
 
-Generator = Callable[[np.random.Generator, int, int], np.ndarray]  # rng, frames, size -> uint8 (T, H, W, 3)
+Generator = Callable[[np.random.Generator, int, int, int], np.ndarray]  # rng, look, frames, size -> (T, H, W, 3)
 
 # A new family is one function and one line here. Training takes them in this order, so the first eight differ.
 TRAINING_FAMILIES: dict[str, Generator] = {

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from .canvas import Canvas
+from .canvas import Canvas, Shader
 from .paint import (
     Array,
     Rng,
     between,
+    by_look,
     colour,
     film,
     grid,
@@ -68,7 +69,7 @@ def sky_with_clouds(rng: Rng, size: int, cover: float, palette: int) -> tuple[Ar
     stops, lit, shadow = SKIES[palette]
     y, x = grid(size, size, size)
     gradient = ramp(stops, y + 0.0 * x)
-    sheets = [noise(rng, (5, 3), (2 * size, 2 * size), 6, 0.55), noise(rng, (9, 6), (2 * size, 2 * size), 5, 0.55)]
+    sheets = [noise(rng, (7, 4), (2 * size, 2 * size), 6, 0.48), noise(rng, (13, 7), (2 * size, 2 * size), 5, 0.5)]
     sheets = [sheet + (cover - 0.5) for sheet in sheets]
     return gradient, sheets, colour(lit), colour(shadow)
 
@@ -80,28 +81,30 @@ def draw_clouds(
     far = window(sheets[1], 0.15 * speed * t * size, -0.6 * speed * t * size, size)
     near = window(sheets[0], 0.3 * speed * t * size, speed * t * size, size)
     density = 0.68 * near + 0.32 * far
-    cover = smooth(0.46, 0.66, density)
+    cover = smooth(0.45, 0.58, density)
     y, _ = grid(size, size, size)
     cover = cover * smooth(-0.1, 0.35, tall - y)
-    light = np.clip(0.55 + 7.0 * slope(density, -4, -3) - 0.9 * (density - 0.6), 0.0, 1.0)[..., None]
+    light = np.clip(
+        0.75 + 4.5 * slope(density, -9, -6) + 2.0 * slope(density, -3, -2) - 1.8 * (density - 0.52), 0.0, 1.0
+    )[..., None]
     canvas.lay(np.concatenate(((shadow + (lit - shadow) * light) * cover[..., None], cover[..., None]), axis=2))
 
 
-def clouds(rng: Rng, frames: int, size: int) -> Array:
+def clouds(rng: Rng, look: int, frames: int, size: int) -> Array:
     """Two sheets of cloud that drift apart over hills and a line of trees."""
-    palette = whole(rng, 0, len(SKIES))
-    gradient, sheets, lit, shadow = sky_with_clouds(rng, size, between(rng, 0.48, 0.62), palette)
+    gradient, sheets, lit, shadow = sky_with_clouds(rng, size, between(rng, 0.5, 0.6), look % len(SKIES))
     speed, sway = pick(rng, (-1.0, 1.0)) * between(rng, 0.2, 0.5), handheld(rng, 0.03)
     horizon = between(rng, 0.78, 1.0)
     greens = [("4d6b3a", "1d2f1a"), ("8a8048", "3d3a1e"), ("3d5560", "16232c")]
-    top, foot = pick(rng, greens)
+    top, foot = by_look(look, greens)
     hills = ridge_layer(rng, size, 1.6, horizon, 0.16, top, foot)
     conifers(rng, hills, whole(rng, 10, 26), horizon + 0.08, colour(foot))
     sun_y, sun_x = between(rng, 0.05, 0.5), between(rng, 0.1, 0.9)
 
     def draw(t: float) -> Array:
         canvas = Canvas(gradient.copy(), size)
-        canvas.glow(sun_y, sun_x, 0.45, lit, 0.5)
+        canvas.glow(sun_y, sun_x, 0.4, lit, 0.25)
+        canvas.disc(sun_y, sun_x, 0.04, lit, soft=0.3)
         draw_clouds(canvas, sheets, t, speed, lit, shadow, 1.3)
         dy, dx = sway(t)
         canvas.lay(hills.view(dy, 0.25 + 0.4 * speed * t + dx, size))
@@ -119,14 +122,12 @@ RANGES = (  # sky, then far ... near (top, foot)
 )
 
 
-def mountains(rng: Rng, frames: int, size: int) -> Array:
+def mountains(rng: Rng, look: int, frames: int, size: int) -> Array:
     """Three ranges and a wood pass at different speeds behind falling snow or rain."""
-    sky, ranges = pick(rng, RANGES)
+    sky, ranges = by_look(look, RANGES)
     y, x = grid(size, size, size)
     gradient = ramp(sky, np.minimum(1.4 * y + 0.0 * x, 1.0))
-    layers = [
-        ridge_layer(rng, size, 1.9, 0.42 + 0.17 * i, 0.36 - 0.06 * i, *ranges[i]) for i in range(len(ranges))
-    ]
+    layers = [ridge_layer(rng, size, 1.9, 0.42 + 0.17 * i, 0.36 - 0.06 * i, *ranges[i]) for i in range(len(ranges))]
     wood = Canvas.layer(1.0, 2.4, size)
     conifers(rng, wood, whole(rng, 25, 50), between(rng, 0.95, 1.05), colour(ranges[2][1]) * 0.8)
     speed, sway = pick(rng, (-1.0, 1.0)) * between(rng, 0.15, 0.45), handheld(rng, 0.012)
@@ -159,9 +160,9 @@ def mountains(rng: Rng, frames: int, size: int) -> Array:
 SILKS = ("d8342a", "f2b632", "2b6cb8", "f4efe2", "3d9a50", "7b3f98", "e87a2c", "1d2b4f")
 
 
-def balloons(rng: Rng, frames: int, size: int) -> Array:
+def balloons(rng: Rng, look: int, frames: int, size: int) -> Array:
     """Striped hot-air balloons that rise past clouds and hills."""
-    gradient, sheets, lit, shadow = sky_with_clouds(rng, size, 0.46, pick(rng, (0, 1, 4, 5)))
+    gradient, sheets, lit, shadow = sky_with_clouds(rng, size, 0.46, by_look(look, (0, 5, 4, 1)))
     hills = ridge_layer(rng, size, 1.5, between(rng, 0.75, 0.9), 0.2, "7c9a4e", "2f4a24")
     fleet = []
     for _ in range(whole(rng, 5, 9)):
@@ -189,7 +190,7 @@ def balloons(rng: Rng, frames: int, size: int) -> Array:
     return film(frames, size, draw)
 
 
-def _envelope(size: int, radius: float, stripes: list[Array], gores: int, turn: float):  # type: ignore[no-untyped-def]
+def _envelope(size: int, radius: float, stripes: list[Array], gores: int, turn: float) -> Shader:
     """A drop-shaped balloon whose gores turn about its axis."""
 
     def shader(dy: Array, dx: Array) -> tuple[Array, Array]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TypeVar, overload
+from typing import Any, Literal, TypeVar, overload
 
 import numpy as np
 
@@ -33,14 +33,18 @@ def pick(rng: Rng, choices: Sequence[T]) -> T:
     return choices[whole(rng, 0, len(choices))]
 
 
+def by_look(look: int, choices: Sequence[T]) -> T:
+    """The palette for the clip number `look` of a family: neighbours differ."""
+    return choices[look % len(choices)]
+
+
 @overload
 def wave(turns: float) -> float: ...
 @overload
 def wave(turns: Array) -> Array: ...
 def wave(turns: float | Array) -> float | Array:
     """sin(2 pi turns) to about 0.1 %, by a polynomial."""
-    nearest = np.floor(turns + 0.5) if isinstance(turns, np.ndarray) else math.floor(turns + 0.5)
-    t = turns - nearest
+    t: Any = turns - (np.floor(turns + 0.5) if isinstance(turns, np.ndarray) else math.floor(turns + 0.5))
     p = t * (8.0 - 16.0 * abs(t))
     return p * (0.775 + 0.225 * abs(p))
 
@@ -78,9 +82,7 @@ def stretch(values: Array) -> Array:
     return (values - low) * (1.0 / max(high - low, 1e-6))
 
 
-def noise(
-    rng: Rng, cells: int | tuple[int, int], shape: tuple[int, int], octaves: int = 5, gain: float = 0.5
-) -> Array:
+def noise(rng: Rng, cells: int | tuple[int, int], shape: tuple[int, int], octaves: int = 5, gain: float = 0.5) -> Array:
     """Value noise in [0, 1], (H, W) and periodic: `octaves` grids of random values, each twice as fine."""
     rows, columns = (cells, cells) if isinstance(cells, int) else cells
     total, weight = np.zeros(shape, np.float32), 1.0
@@ -102,13 +104,13 @@ def noise_line(rng: Rng, cells: int, length: int, octaves: int = 6, gain: float 
     return stretch(total)
 
 
-def window(texture: Array, top: float, left: float, size: int) -> Array:
-    """`size` x `size` pixels of a periodic texture, from a place between pixels."""
+def window(texture: Array, top: float, left: float, size: int, mode: Literal["wrap", "clip"] = "wrap") -> Array:
+    """`size` x `size` pixels of a texture from a place between pixels; beyond its edge it repeats or stays as it is."""
     row, column = math.floor(top), math.floor(left)
     fy, fx = top - row, left - column
-    rows = texture.take(np.arange(row, row + size + 1), axis=0, mode="wrap")
+    rows = texture.take(np.arange(row, row + size + 1), axis=0, mode=mode)
     rows = rows[:-1] * (1.0 - fy) + rows[1:] * fy
-    columns = rows.take(np.arange(column, column + size + 1), axis=1, mode="wrap")
+    columns = rows.take(np.arange(column, column + size + 1), axis=1, mode=mode)
     return columns[:, :-1] * (1.0 - fx) + columns[:, 1:] * fx
 
 
@@ -117,20 +119,25 @@ def warp(texture: Array, y: Array, x: Array) -> Array:
     height, width = texture.shape[:2]
     row, column = np.floor(y), np.floor(x)
     fy, fx = y - row, x - column
-    top, left = row.astype(np.int64) % height, column.astype(np.int64) % width
-    bottom, right = (top + 1) % height, (left + 1) % width
+    top, left = row.astype(np.int64), column.astype(np.int64)
+    line, place = np.arange(height) * width, np.arange(width)
+    top, bottom = line.take(top, mode="wrap"), line.take(top + 1, mode="wrap")
+    left, right = place.take(left, mode="wrap"), place.take(left + 1, mode="wrap")
     if texture.ndim == 3:
         fy, fx = fy[..., None], fx[..., None]
     flat = texture.reshape(height * width, *texture.shape[2:])
-    upper = flat.take(top * width + left, axis=0) * (1.0 - fx) + flat.take(top * width + right, axis=0) * fx
-    lower = flat.take(bottom * width + left, axis=0) * (1.0 - fx)
-    lower += flat.take(bottom * width + right, axis=0) * fx
-    return upper * (1.0 - fy) + lower * fy
+    a, b = flat.take(top + left, axis=0), flat.take(top + right, axis=0)
+    c, d = flat.take(bottom + left, axis=0), flat.take(bottom + right, axis=0)
+    upper, lower = a + (b - a) * fx, c + (d - c) * fx
+    return upper + (lower - upper) * fy
 
 
 def slope(height: Array, dy: int = 2, dx: int = 2) -> Array:
-    """Difference to the neighbour up and left: relief light from the upper left."""
-    return height - np.roll(height, (dy, dx), axis=(0, 1))
+    """Difference to the neighbour `dy` up and `dx` left: relief light from there."""
+    fall = height - np.roll(height, (dy, dx), axis=(0, 1))
+    rows, columns = len(fall), fall.shape[1]  # what wrapped around takes the value next to it
+    fall = fall[np.clip(np.arange(rows), max(dy, 0), rows - 1 + min(dy, 0))]
+    return fall[:, np.clip(np.arange(columns), max(dx, 0), columns - 1 + min(dx, 0))]
 
 
 def colour(code: str) -> Array:
@@ -143,7 +150,7 @@ def tint(rng: Rng, base: Array, amount: float) -> Array:
     """`base` a little brighter or darker, and a little off in hue."""
     value = 1.0 + between(rng, -amount, amount)
     shift = (rng.random(3, dtype=np.float32) - 0.5) * amount
-    return np.clip(base * value + shift, 0.0, 1.0)
+    return np.clip(base * (value + shift), 0.0, 1.0)
 
 
 def ramp(codes: Sequence[str], values: Array) -> Array:

@@ -44,8 +44,8 @@ def generate(name: str, frames: int = FRAMES, size: int = SIZE) -> np.ndarray:
     """The clip `name`, uint8 (frames, size, size, 3): the same on every machine."""
     digest = hashlib.sha256(f"{VERSION} {name}".encode()).digest()
     rng = np.random.Generator(np.random.PCG64(int.from_bytes(digest[:16], "little")))
-    family = name.rpartition("-")[0]
-    return (TRAINING_FAMILIES | UNSEEN_FAMILIES)[family](rng, frames, size)
+    family, _, number = name.rpartition("-")
+    return (TRAINING_FAMILIES | UNSEEN_FAMILIES)[family](rng, int(number) - 1, frames, size)
 
 
 class BuiltinSource:

@@ -8,6 +8,7 @@ from .paint import (
     Array,
     Rng,
     between,
+    by_look,
     colour,
     film,
     grid,
@@ -35,16 +36,14 @@ STONES = (
 )
 
 
-def marble(rng: Rng, frames: int, size: int) -> Array:
+def marble(rng: Rng, look: int, frames: int, size: int) -> Array:
     """Veins in stone or molten rock: a pattern bent by slowly moving noise."""
     shape = (2 * size, 2 * size)
-    stone, veins = pick(rng, STONES), between(rng, 1.4, 3.2)
+    stone, veins = by_look(look, STONES), between(rng, 1.4, 3.2)
     pattern, bend_y, bend_x = noise(rng, 4, shape, 6, 0.55), noise(rng, 3, shape, 4), noise(rng, 3, shape, 4)
     grain = noise(rng, 24, shape, 4, 0.7)
     strength, speed = between(rng, 0.35, 0.7) * size, pick(rng, (-1.0, 1.0)) * between(rng, 0.15, 0.3) * size
-    rows, columns = np.meshgrid(
-        np.arange(size, dtype=np.float32), np.arange(size, dtype=np.float32), indexing="ij"
-    )
+    rows, columns = np.meshgrid(np.arange(size, dtype=np.float32), np.arange(size, dtype=np.float32), indexing="ij")
 
     def draw(t: float) -> Array:
         y = rows + strength * window(bend_y, speed * t, 0.0, size)
@@ -68,9 +67,9 @@ CLOTHS = (
 )
 
 
-def cloth(rng: Rng, frames: int, size: int) -> Array:
+def cloth(rng: Rng, look: int, frames: int, size: int) -> Array:
     """A striped, checked or dotted cloth with folds that run through it."""
-    first, second, third = (colour(code) for code in pick(rng, CLOTHS))
+    first, second, third = (colour(code) for code in by_look(look, CLOTHS))
     kind, repeat = pick(rng, ("tartan", "stripes", "checks", "dots")), between(rng, 3.5, 7.0)
     y, x = grid(size, size, size)
     turn = between(rng, -0.12, 0.12)
@@ -125,9 +124,9 @@ BONDS = (  # face colours, joint
 )
 
 
-def bricks(rng: Rng, frames: int, size: int) -> Array:
+def bricks(rng: Rng, look: int, frames: int, size: int) -> Array:
     """A wall of bricks or tiles: the camera pans, leaf shadows and a patch of window light pass over it."""
-    faces, joint = pick(rng, BONDS)
+    faces, joint = by_look(look, BONDS)
     big = 2 * size
     rows, columns = whole(rng, 12, 26), whole(rng, 6, 14)
     offset = pick(rng, (0.5, 0.5, 0.5, 0.0))

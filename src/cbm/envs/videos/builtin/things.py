@@ -1,14 +1,15 @@
-"""Clutter: solids on a table, a crowd, leaves, a bookshelf."""
+"""Clutter: solids on a table, a crowd, a bookshelf."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from .canvas import Canvas, Point
+from .canvas import Canvas, Point, Shader
 from .paint import (
     Array,
     Rng,
     between,
+    by_look,
     colour,
     film,
     grid,
@@ -19,7 +20,6 @@ from .paint import (
     slope,
     smooth,
     tint,
-    warp,
     wave,
     whole,
     window,
@@ -35,11 +35,11 @@ TABLES = (
 TOYS = ("e03c31", "f5b82e", "2f7fd0", "3fae5a", "8f4fc0", "f07f3c", "f2ede0", "2a2e38", "e87fa8", "30b8b0")
 
 
-def solids(rng: Rng, frames: int, size: int) -> Array:
+def solids(rng: Rng, look: int, frames: int, size: int) -> Array:
     """Balls that roll and blocks that turn on a table, with their shadows."""
     big = 2 * size
     grain = noise(rng, (24, 3), (big, big), 6, 0.6)
-    table = ramp(pick(rng, TABLES), 0.65 * grain + 0.35 * noise(rng, 4, (big, big), 4))
+    table = ramp(by_look(look, TABLES), 0.65 * grain + 0.35 * noise(rng, 4, (big, big), 4))
     things = []
     for i in range(whole(rng, 18, 28)):
         place = (between(rng, 0.02, 1.0), between(rng, -0.05, 1.05))
@@ -55,8 +55,8 @@ def solids(rng: Rng, frames: int, size: int) -> Array:
             x = (x0 + (vx if ball else 0.0) * t - pan * t + 0.2) % 1.4 - 0.2
             seen.append((y, x, ball, radius, paint, spin * t + phase))
         for y, x, ball, radius, paint, turn in sorted(seen, key=lambda thing: thing[:2]):
-            canvas.disc(y + 0.55 * radius, x + 0.45 * radius, 1.25 * radius, colour("080808"), tall=0.6, soft=0.7,
-                        alpha=0.55)  # fmt: skip
+            below, beside = y + 0.55 * radius, x + 0.45 * radius
+            canvas.disc(below, beside, 1.25 * radius, colour("080808"), tall=0.6, soft=0.7, alpha=0.55)
             if ball:
                 canvas.shade(y, x, 1.1 * radius, 1.1 * radius, _ball(size, radius, paint, turn))
             else:
@@ -67,7 +67,7 @@ def solids(rng: Rng, frames: int, size: int) -> Array:
     return film(frames, size, draw)
 
 
-def _ball(size: int, radius: float, paint: Array, turn: float):  # type: ignore[no-untyped-def]
+def _ball(size: int, radius: float, paint: Array, turn: float) -> Shader:
     """A ball with a band around it, lit from the upper left."""
 
     def shader(dy: Array, dx: Array) -> tuple[Array, Array]:
@@ -106,18 +106,18 @@ SKINS = ("f0c8a8", "d8a07c", "a8704c", "6f452c", "e8b890")
 HAIR = ("1c1410", "4a2c18", "8a5c30", "c8a068", "6a6a6a")
 
 
-def crowd(rng: Rng, frames: int, size: int) -> Array:
+def crowd(rng: Rng, look: int, frames: int, size: int) -> Array:
     """People who cross a square in both directions, seen from a little above."""
-    pale, dark = (colour(code) for code in pick(rng, SQUARES))
+    pale, dark = (colour(code) for code in by_look(look, SQUARES))
     big = 2 * size
     y, x = grid(big, big, big)
     flags = whole(rng, 8, 16)
     board = (np.floor(y * flags * 1.6) + np.floor(x * flags)) % 2.0
     wear = noise(rng, 8, (big, big), 6, 0.6)
-    ground = (pale + (dark - pale) * (0.55 * board + 0.5 * wear)[..., None]) * (0.75 + 0.4 * wear)[..., None]
+    ground = (pale + (dark - pale) * (0.22 * board + 0.75 * wear)[..., None]) * (0.75 + 0.4 * wear)[..., None]
     people = []
-    for _ in range(whole(rng, 22, 36)):
-        foot = between(rng, 0.22, 1.15)
+    for _ in range(whole(rng, 34, 50)):
+        foot = between(rng, 0.12, 1.12)
         pace = pick(rng, (-1.0, 1.0)) * between(rng, 0.15, 0.5) * (0.4 + 0.6 * foot)
         looks = (
             tint(rng, colour(pick(rng, SHIRTS)), 0.15),
@@ -134,7 +134,7 @@ def crowd(rng: Rng, frames: int, size: int) -> Array:
         canvas = Canvas(window(ground, dy * size, dx * size, size), size)
         for foot, x0, pace, looks, phase in people:
             x = (x0 + pace * t - dx + 0.2) % 1.4 - 0.2
-            _walker(canvas, foot - dy, x, 0.11 + 0.24 * foot, looks, 2.2 * t + phase, sun, pace)
+            _walker(canvas, foot - dy, x, 0.09 + 0.2 * foot, looks, 2.2 * t + phase, sun, pace)
         return canvas.pixels
 
     return film(frames, size, draw)
@@ -156,83 +156,16 @@ def _walker(
     canvas.disc(neck - 0.06 * tall, x + face, 0.068 * tall, skin)
 
 
-GREENS = (
-    ("16301a", ("2f6a2c", "4f9a3c", "8cc04a", "1f4a24"), "f2f6c0"),
-    ("2c1408", ("b8461c", "e08a28", "f2c244", "7a2a14"), "fff0c8"),
-    ("0e2420", ("1f5a4c", "3a8a70", "78b898", "14403a"), "d8f4f0"),
-    ("241c10", ("6a7a30", "9aa048", "c8bc60", "4a4a20"), "fff6d0"),
-    ("281020", ("8a2f50", "c85a78", "f0a8b0", "5a1f3c"), "ffe8f0"),
-)
-
-
-def foliage(rng: Rng, frames: int, size: int) -> Array:
-    """Three sheets of overlapping leaves that sway in gusts, with sun through the gaps."""
-    floor, greens, sun = pick(rng, GREENS)
-    back = ramp((floor, greens[3], greens[0]), noise(rng, 6, (2 * size, 2 * size), 6, 0.6))
-    sheets = []
-    for near in range(3):
-        layer = Canvas.layer(1.25, 1.25, size)
-        for _ in range((150, 90, 36)[near]):
-            long = (0.05 + 0.04 * near) * between(rng, 0.75, 1.3)
-            paint = tint(rng, colour(pick(rng, greens)), 0.2) * (0.55 + 0.22 * near)
-            place = (between(rng, 0.0, 1.25), between(rng, 0.0, 1.25))
-            layer.shade(*place, long, long, _leaf(size, long, paint, between(rng, 0.0, 1.0)))
-        sheets.append(layer)
-    gust = [noise(rng, 3, (2 * size, 2 * size), 2), noise(rng, 4, (2 * size, 2 * size), 2)]
-    flecks = noise(rng, 6, (2 * size, 2 * size), 4)
-    speed, wind = pick(rng, (-1.0, 1.0)) * between(rng, 0.3, 0.6) * size, between(rng, 0.03, 0.06) * size
-    rows, columns = np.meshgrid(
-        np.arange(size, dtype=np.float32), np.arange(size, dtype=np.float32), indexing="ij"
-    )
-    lit = colour(sun)
-
-    def draw(t: float) -> Array:
-        canvas = Canvas(window(back, 0.1 * speed * t, 0.0, size), size)
-        a = window(gust[0], 0.3 * speed * t, speed * t, size)
-        b = window(gust[1], -speed * t, 0.4 * speed * t, size)
-        swing = wave(0.8 * t)
-        for near, layer in enumerate(sheets):
-            push = wind * (0.6 + 0.7 * near)
-            margin = 0.125 * size
-            canvas.lay(
-                warp(
-                    layer.pixels,
-                    rows + (margin + push * (b - 0.5)),
-                    columns + (margin + push * (2.0 * a - 1.0 + 0.4 * swing)),
-                )
-            )
-        light = smooth(0.35, 0.75, window(flecks, 0.2 * speed * t, 0.5 * speed * t, size))[..., None]
-        return canvas.pixels * (0.7 + 0.9 * light * lit)
-
-    return film(frames, size, draw)
-
-
-def _leaf(size: int, long: float, paint: Array, turn: float):  # type: ignore[no-untyped-def]
-    """A pointed leaf with a midrib, veins, and one half in shade."""
-    c, s = wave(turn + 0.25), wave(turn)
-
-    def shader(dy: Array, dx: Array) -> tuple[Array, Array]:
-        u, v = (dx * c + dy * s) * (1.0 / long), (dy * c - dx * s) * (1.0 / long)
-        half = 0.42 * np.maximum(1.0 - u * u, 0.0) * (1.0 - 0.3 * u)
-        cover = np.clip(0.5 + (half - np.abs(v)) * (long * size), 0.0, 1.0) * (np.abs(u) < 1.0)
-        rib = 1.0 - smooth(0.015, 0.05, np.abs(v))
-        veins = smooth(0.6, 1.0, wave(3.0 * (u - np.abs(v))))
-        light = 0.95 + 0.3 * smooth(-0.05, 0.05, v) - 0.25 * u + 0.3 * rib + 0.12 * veins
-        return cover, paint * light[..., None]
-
-    return shader
-
-
 SPINES = ("7a1f24", "1f3a5c", "2f5a3c", "c8a050", "e0d8c4", "3a2a20", "8a5a2c", "4f3a6a", "b8543a", "20242c")
 
 
-def shelf(rng: Rng, frames: int, size: int) -> Array:
+def shelf(rng: Rng, look: int, frames: int, size: int) -> Array:
     """The camera moves along a full bookshelf while a lamp swings."""
     span = 1.9
     case = Canvas.layer(1.2, span, size)
     rows, columns = case.pixels.shape[:2]
     grain = noise(rng, (30, 4), (rows, columns), 5, 0.6)
-    case.pixels[..., :3] = ramp(pick(rng, TABLES), grain) * 0.35
+    case.pixels[..., :3] = ramp(by_look(look, TABLES), grain) * 0.35
     case.pixels[..., 3] = 1.0
     boards = whole(rng, 3, 5)
     for k in range(boards):

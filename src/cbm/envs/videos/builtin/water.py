@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from .canvas import Canvas
+from .canvas import Canvas, Shader
 from .paint import (
     Array,
     Rng,
     between,
+    by_look,
     colour,
     film,
     grid,
@@ -29,8 +30,9 @@ def light_net(sheets: list[Array], t: float, speed: float, size: int) -> Array:
     """The moving net of bright lines that waves cast on the ground: ridges of two drifting sheets."""
     a = window(sheets[0], speed * t * size, 0.6 * speed * t * size, size)
     b = window(sheets[1], -0.7 * speed * t * size, 0.5 * speed * t * size, size)
-    ridge = 1.0 - np.abs(2.0 * (a - b)) * 1.6
-    fine = 1.0 - np.abs(2.0 * (window(sheets[1], 40.0, speed * t * size, size) - a)) * 2.0
+    c = window(sheets[1], 0.3 * size, speed * t * size, size)
+    ridge = 1.0 - np.abs(a - b) * 3.4
+    fine = 1.0 - np.abs(c - a) * 4.5
     bright, thin = np.maximum(ridge, 0.0), np.maximum(fine, 0.0)
     bright = bright * bright
     return bright * bright * 0.8 + thin * thin * thin * 0.4
@@ -45,11 +47,11 @@ POOLS = (
 )
 
 
-def caustics(rng: Rng, frames: int, size: int) -> Array:
+def caustics(rng: Rng, look: int, frames: int, size: int) -> Array:
     """The floor of a pool or brook, bent by the waves above and crossed by a net of light."""
-    deep, shallow, lit = (colour(code) for code in pick(rng, POOLS))
+    deep, shallow, lit = (colour(code) for code in by_look(look, POOLS))
     big = 2 * size
-    sheets = [noise(rng, 7, (big, big), 2, 0.4), noise(rng, 9, (big, big), 2, 0.4)]
+    sheets = [noise(rng, 14, (big, big), 2, 0.4), noise(rng, 17, (big, big), 2, 0.4)]
     y, x = grid(big, big, big)
     stones = noise(rng, 10, (big, big), 6, 0.6)
     if rng.random() < 0.6:  # tiles
@@ -68,9 +70,7 @@ def caustics(rng: Rng, frames: int, size: int) -> Array:
         floor = 0.55 * floor + 0.45 * shallow
     floor = floor * (0.75 + 0.4 * stones)[..., None]
     speed, drift, bend = between(rng, 0.15, 0.3), between(rng, -0.25, 0.25), between(rng, 6.0, 14.0) * size / 256
-    rows, columns = np.meshgrid(
-        np.arange(size, dtype=np.float32), np.arange(size, dtype=np.float32), indexing="ij"
-    )
+    rows, columns = np.meshgrid(np.arange(size, dtype=np.float32), np.arange(size, dtype=np.float32), indexing="ij")
     depth = smooth(-0.2, 1.1, grid(size, size, size)[0] + 0.0 * columns)[..., None]
 
     def draw(t: float) -> Array:
@@ -86,16 +86,16 @@ def caustics(rng: Rng, frames: int, size: int) -> Array:
 SCALES = ("f28c28", "e8d44d", "d23c4a", "4aa0d8", "f4f0e6", "7a4fb0", "2f3d4f", "3fb58c")
 
 
-def fish(rng: Rng, frames: int, size: int) -> Array:
+def fish(rng: Rng, look: int, frames: int, size: int) -> Array:
     """A shoal over rippled sand: bodies that bend as they swim, weed that sways, light from the waves."""
     big = 2 * size
-    deep, shallow, lit = (colour(code) for code in pick(rng, POOLS[:3]))
+    deep, shallow, lit = (colour(code) for code in by_look(look, POOLS[:3]))
     y, x = grid(big, big, big)
     lumps = noise(rng, 5, (big, big), 6, 0.6)
-    ripples = wave(18.0 * y + 2.5 * lumps + 3.0 * x)
+    ripples = wave(13.0 * y + 2.5 * lumps + 2.0 * x)
     sand = ramp(("8f7a56", "c9b283", "efe0b4"), 0.5 + 0.25 * ripples + 0.5 * (lumps - 0.5))
-    sand = 0.6 * sand + 0.4 * shallow
-    sheets = [noise(rng, 7, (big, big), 2, 0.4), noise(rng, 9, (big, big), 2, 0.4)]
+    sand = sand * (0.45 + 0.7 * shallow)
+    sheets = [noise(rng, 14, (big, big), 2, 0.4), noise(rng, 17, (big, big), 2, 0.4)]
     shoal = []
     for _ in range(whole(rng, 12, 20)):
         paint = tint(rng, colour(pick(rng, SCALES)), 0.2)
@@ -111,7 +111,7 @@ def fish(rng: Rng, frames: int, size: int) -> Array:
 
     def draw(t: float) -> Array:
         net = light_net(sheets, t, speed, size)[..., None]
-        canvas = Canvas(window(sand, 0.0, drift * t * size, size) * 0.8 + lit * (0.35 * net), size)
+        canvas = Canvas(window(sand, 0.0, drift * t * size, size) * 0.85 + lit * (0.25 * net), size)
         for foot, tall, phase, green in weeds:
             previous = (1.02, foot)
             for k in range(1, 6):
@@ -130,7 +130,7 @@ def fish(rng: Rng, frames: int, size: int) -> Array:
     return film(frames, size, draw)
 
 
-def _fish(size: int, long: float, paint: Array, bars: int, way: float, beat: float):  # type: ignore[no-untyped-def]
+def _fish(size: int, long: float, paint: Array, bars: int, way: float, beat: float) -> Shader:
     """Body, forked tail, bars and an eye, bent sideways by a wave that runs towards the tail."""
     facing = 1.0 if way > 0 else -1.0
 
