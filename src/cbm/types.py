@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-from torch import Tensor
+import torch
+from torch import Tensor, nn
+
+if TYPE_CHECKING:
+    from cbm.replay import Replay
 
 Metrics = dict[str, Tensor]  # detached scalars; `.item()` is the logger's business
 Losses = dict[str, Tensor]  # scalars with a graph, by name
@@ -30,26 +34,50 @@ class Batch:
     n_step_discount: Tensor  # gamma^n, or 0 where the episode terminated within them (a time limit does not)
     boot_obs: Tensor
 
+    def to(self, device: torch.device) -> Batch:
+        """The same batch on `device`; itself if it is there already."""
+        if self.obs.device == device:
+            return self
+        tensors = {field.name: getattr(self, field.name).to(device) for field in fields(self)}
+        return Batch(**tensors)
 
-class Objective(Protocol):
-    """A loss that owns the encoder. The critic's gradient stops before the latent when an agent carries one."""
+
+class Objective(nn.Module):
+    """Losses that own the encoder: the critic's gradient stops before the latent of an agent that carries one.
+
+    All that must survive a crash lies in its `state_dict` (a random state too, by `get_extra_state`).
+    """
 
     weights: Mapping[str, float]  # the same keys as the losses
 
     def losses(
         self, z: Tensor, action: Tensor, reward: Tensor, z_next: Tensor, policy: Policy
-    ) -> tuple[Losses, Metrics]: ...
+    ) -> tuple[Losses, Metrics]:
+        """For z (B, D), actions (B, A), one-step rewards (B, 1) and z_next (B, D), which carries no gradient."""
+        raise NotImplementedError
 
 
 class Agent(Protocol):
     """What the training loop and the evaluation know of an agent."""
 
     def act(self, obs: np.ndarray, env_step: int, explore: bool) -> np.ndarray:
-        """One action (A,) in [-1, 1] for one uint8 observation (C, H, W)."""
+        """The action (A,) in [-1, 1] for a uint8 observation (C, H, W), or (N, A) for (N, C, H, W)."""
         ...
 
-    def update(self, batch: Batch, env_step: int) -> Metrics:
+    def sample(self, replay: Replay, generator: np.random.Generator) -> Any:
+        """What `update` wants out of replay; a `Batch`, for most agents."""
+        ...
+
+    def update(self, batch: Any, env_step: int) -> Metrics:
         """One gradient step on everything the agent learns."""
+        ...
+
+    def encode(self, obs: np.ndarray | Tensor) -> Tensor:
+        """Latents (N, D) of observations (N, C, H, W), for analysis."""
+        ...
+
+    def value(self, obs: np.ndarray | Tensor) -> Tensor:
+        """The agent's estimate of the return from observations (N, C, H, W): (N, 1)."""
         ...
 
     def state_dict(self) -> dict[str, Any]:

@@ -1,0 +1,81 @@
+"""Agents: one file and one line here each. `drqv2+cbm` is the agent `drqv2` that carries the objective `cbm`."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from cbm.agents.drq import DrQ, DrQConfig
+from cbm.agents.drqv2 import DrQv2, DrQv2Config
+from cbm.agents.parts import AgentConfig, Setup, seeded
+from cbm.errors import CBMError, choose
+from cbm.objectives import OBJECTIVES, get_objective
+from cbm.types import Agent
+
+__all__ = ["AGENTS", "AgentConfig", "AgentEntry", "Setup", "agent_names", "configs", "make_agent", "split_name"]
+
+
+class AgentEntry(NamedTuple):
+    """`build(config, setup, objective)` makes an `Agent`; without `carries` it takes no objective."""
+
+    config: type[Any]
+    build: type[Any]
+    carries: bool = True
+
+
+AGENTS: dict[str, AgentEntry] = {
+    "drq": AgentEntry(DrQConfig, DrQ),
+    "drqv2": AgentEntry(DrQv2Config, DrQv2),
+}
+
+
+def agent_names() -> list[str]:
+    """Every name that `make_agent` takes."""
+    return [
+        name + suffix
+        for name, entry in AGENTS.items()
+        for suffix in ["", *(f"+{objective}" for objective in OBJECTIVES if entry.carries)]
+    ]
+
+
+def split_name(name: str) -> tuple[str, str | None]:
+    """`drqv2+cbm` -> ("drqv2", "cbm"), `drqv2` -> ("drqv2", None); an error that names the choices for any other."""
+    agent, plus, objective = name.partition("+")
+    entry = choose("agent", agent, AGENTS)
+    if not plus:
+        return agent, None
+    get_objective(objective)
+    if not entry.carries:
+        raise CBMError(f"the agent {agent!r} cannot carry an objective, so there is no {name!r}")
+    return agent, objective
+
+
+def configs(name: str) -> tuple[Any, Any | None]:
+    """The default configs (those of the preset `paper`) of an agent and of its objective, if it has one."""
+    agent, objective = split_name(name)
+    return AGENTS[agent].config(), None if objective is None else OBJECTIVES[objective].config()
+
+
+def make_agent(name: str, setup: Setup, config: Any | None = None, objective_config: Any | None = None) -> Agent:
+    """The agent `name`, such as `drqv2+cbm`. Configs that are not given are those of `configs(name)`."""
+    agent, objective_name = split_name(name)
+    default, objective_default = configs(name)
+    config = default if config is None else config
+    _check(agent, config, AGENTS[agent].config)
+    objective = None
+    if objective_name is not None:
+        entry = OBJECTIVES[objective_name]
+        objective_config = objective_default if objective_config is None else objective_config
+        _check(objective_name, objective_config, entry.config)
+        with seeded(setup.seed):
+            objective = entry.build(
+                objective_config,
+                latent_dim=config.feature_dim,
+                action_dim=setup.action_dim,
+                reward_scale=1.0 / setup.action_repeat,
+            )
+    return AGENTS[agent].build(config, setup, objective)
+
+
+def _check(name: str, config: object, expected: type[Any]) -> None:
+    if not isinstance(config, expected):
+        raise CBMError(f"{name!r} takes a {expected.__name__}, not a {type(config).__name__}")

@@ -1,0 +1,169 @@
+"""DrQ-v2: a deterministic actor, n-step returns, scheduled exploration noise; with or without an objective."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from cbm.agents.parts import (
+    AgentConfig,
+    Setup,
+    adam,
+    as_batch,
+    encoder_optimizers,
+    make_encoder,
+    minimise,
+    pack,
+    seeded,
+    td_loss,
+    unpack,
+)
+from cbm.augment import random_shift
+from cbm.nets import Critic, DeterministicActor
+from cbm.ops import linear_schedule, noisy_action, soft_update
+from cbm.replay import Replay
+from cbm.types import Batch, Losses, Metrics, Objective
+
+
+@dataclass(frozen=True)
+class DrQv2Config(AgentConfig):
+    """DrQ-v2 with the paper's sizes; see `AgentConfig` for the rest."""
+
+    n_step: int = 3
+    """Steps of reward before the bootstrap (DrQ-v2)."""
+    noise_clip: float = 0.3
+    """Bound of the noise on target and learned actions (DrQ-v2)."""
+    objective_reward: Literal["one-step", "n-step"] = "one-step"
+    """The reward that an objective sees: r_t (the paper), or the discounted n-step sum (the authors' code)."""
+    late_rewards: bool = False
+    """n-step rewards that end with r_t instead of beginning with it: a bug of the authors' code."""
+
+    @classmethod
+    def released(cls) -> DrQv2Config:
+        """Every departure of the authors' code from the paper that lies in the agent."""
+        return cls(objective_reward="n-step", late_rewards=True, projection_steps=2, one_background=True)
+
+
+class DrQv2:
+    """The critic trains the encoder, unless an objective does: then the critic's gradient stops before the latent."""
+
+    def __init__(self, config: DrQv2Config, setup: Setup, objective: Objective | None = None) -> None:
+        self.config, self.setup, self.device, self.objective = config, setup, setup.device, objective
+        with seeded(setup.seed):
+            self.encoder = make_encoder(config, setup)
+            self.actor = DeterministicActor(config.feature_dim, setup.action_dim, config.hidden_dim)
+            self.critic = Critic(config.feature_dim, setup.action_dim, config.hidden_dim)
+        self.target_critic = deepcopy(self.critic).requires_grad_(False)
+        self.modules: dict[str, nn.Module] = {
+            "encoder": self.encoder,
+            "actor": self.actor,
+            "critic": self.critic,
+            "target_critic": self.target_critic,
+        }
+        if objective is not None:
+            self.modules["objective"] = objective
+        for module in self.modules.values():
+            module.to(self.device)
+        self.optimizers = encoder_optimizers(self.encoder, objective, config.lr)
+        self.optimizers["critic"] = adam(self.critic.parameters(), config.lr)
+        self.optimizers["actor"] = adam(self.actor.parameters(), config.lr)
+        self.weights = {"critic": 1.0} | ({} if objective is None else dict(objective.weights))
+        self.generator = torch.Generator(self.device).manual_seed(setup.seed)
+        self.updates = 0
+
+    def noise(self, env_step: int) -> float:
+        """Standard deviation of the exploration noise."""
+        schedule = self.setup.noise
+        return linear_schedule(schedule.start, schedule.end, schedule.steps, env_step)
+
+    @torch.no_grad()
+    def act(self, obs: np.ndarray, env_step: int, explore: bool) -> np.ndarray:
+        action = self.actor.mean(self.encoder(as_batch(obs, self.device)))
+        if explore:
+            action = noisy_action(action, self.noise(env_step), self.generator)
+        return action.cpu().numpy().reshape(*obs.shape[:-3], -1)
+
+    def sample(self, replay: Replay, generator: np.random.Generator) -> Batch:
+        """A batch of the kind that `update` wants."""
+        config = self.config
+        return replay.sample(
+            config.batch_size,
+            generator,
+            n_step=config.n_step,
+            discount=config.discount,
+            one_background=config.one_background,
+            late_rewards=config.late_rewards,
+        )
+
+    def update(self, batch: Batch, env_step: int) -> Metrics:
+        config, batch, std = self.config, batch.to(self.device), self.noise(env_step)
+        z = self.encoder(self._shift(batch.obs))
+        losses: Losses = {}
+        metrics: Metrics = {}
+        if self.objective is None:
+            with torch.no_grad():
+                z_boot = self.encoder(self._shift(batch.boot_obs))
+        else:
+            with torch.no_grad():
+                following = self.encoder(torch.cat([self._shift(batch.next_obs), self._shift(batch.boot_obs)]))
+            z_next, z_boot = following.chunk(2)
+            reward = batch.reward if config.objective_reward == "one-step" else batch.n_step_reward
+            losses, metrics = self.objective.losses(z, batch.action, reward, z_next, self.actor.mean)
+
+        q, target = self.critic(self._critic_view(z), batch.action), self._target(batch, z_boot, std)
+        losses["critic"] = td_loss(q, target)
+        steps = {"encoder": 1, "projection": config.projection_steps, "critic": 1}
+        metrics |= minimise(losses, self.weights, steps, self.optimizers)
+        metrics |= {
+            "critic/q": q[0].detach().mean(),
+            "critic/target": target.mean(),
+            "z/std": z.detach().std(dim=0).mean(),
+        }
+
+        if self.updates % config.actor_every == 0:
+            metrics |= minimise(
+                {"actor": self._actor_loss(z.detach(), std)}, {"actor": 1.0}, {"actor": 1}, self.optimizers
+            )
+        if self.updates % config.target_every == 0:
+            soft_update(self.target_critic.parameters(), self.critic.parameters(), config.target_rate)
+        self.updates += 1
+        return metrics
+
+    def _shift(self, obs: Tensor) -> Tensor:
+        return random_shift(obs, self.generator, self.config.shift_pad)
+
+    def _critic_view(self, z: Tensor) -> Tensor:
+        """The appendix blocks the gradients of L_RL "from updating the encoder, prototypes, and the latent model"."""
+        return z if self.objective is None else z.detach()
+
+    @torch.no_grad()
+    def _target(self, batch: Batch, z_boot: Tensor, std: float) -> Tensor:
+        """y = sum_k gamma^k r_{t+k} + gamma^n min_i Q_i'(z_{t+n}, pi(z_{t+n}) + clipped noise)."""
+        action = noisy_action(self.actor.mean(z_boot), std, self.generator, self.config.noise_clip)
+        return batch.n_step_reward + batch.n_step_discount * torch.minimum(*self.target_critic(z_boot, action))
+
+    def _actor_loss(self, z: Tensor, std: float) -> Tensor:
+        action = noisy_action(self.actor.mean(z), std, self.generator, self.config.noise_clip)
+        return -torch.minimum(*self.critic(z, action)).mean()
+
+    @torch.no_grad()
+    def encode(self, obs: np.ndarray | Tensor) -> Tensor:
+        """Latents (N, D) of observations (N, C, H, W), without shifts."""
+        return self.encoder(as_batch(obs, self.device))
+
+    @torch.no_grad()
+    def value(self, obs: np.ndarray | Tensor) -> Tensor:
+        """min_i Q_i(z, pi(z)), (N, 1)."""
+        z = self.encode(obs)
+        return torch.minimum(*self.critic(z, self.actor.mean(z)))
+
+    def state_dict(self) -> dict[str, Any]:
+        return pack(self.modules, self.optimizers, self.generator, self.updates)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.updates = unpack(state, self.modules, self.optimizers, self.generator)

@@ -1,0 +1,159 @@
+"""What agents are put together from: shared settings, one step of learning, what a checkpoint holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.optim import Adam
+
+from cbm.errors import CBMError
+from cbm.nets import Encoder
+from cbm.tasks import Noise
+from cbm.types import Losses, Metrics
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What a run knows and a config does not."""
+
+    obs_shape: tuple[int, int, int]  # (3 * stack, H, W)
+    action_dim: int
+    action_repeat: int = 1  # rewards come summed over it; objectives see them divided by it
+    noise: Noise = field(default_factory=lambda: Noise(1.0, 0.1, 100_000))  # DrQ-v2's exploration, from tasks.py
+    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class AgentConfig:
+    """What every agent has. "Table" is the paper's "CBM list of hyperparameters"."""
+
+    batch_size: int = 128
+    """Table."""
+    discount: float = 0.99
+    """Per agent step (Table)."""
+    lr: float = 5e-4
+    """Adam, for everything (Table)."""
+    feature_dim: int = 50
+    """Length of a latent (Table)."""
+    conv_channels: int = 32
+    """Table."""
+    conv_strides: tuple[int, ...] = (2, 1, 1, 1)
+    """One 3x3 layer each (Table)."""
+    hidden_dim: int = 1024
+    """Of the three-layer actor and critic heads (Table)."""
+    shift_pad: int = 4
+    """Largest random shift in pixels (Table, "Random cropping padding")."""
+    actor_every: int = 2
+    """Updates between updates of the actor (Table)."""
+    target_every: int = 2
+    """Updates between updates of the target critic (Table)."""
+    target_rate: float = 0.01
+    """How far the target critic moves each time (Table, "Critic soft-update rate")."""
+    updates_per_step: float = 1.0
+    """Updates per agent step. The paper does not say; DrQ makes one."""
+    projection_steps: int = 1
+    """Adam steps an update on the encoder's last layer. The authors' code lists it twice in an optimizer: 2."""
+    one_background: bool = False
+    """Batches from one background video each. The authors' code does it; it is privileged information."""
+    compile: bool = False
+    """Compile the encoder with torch.compile; same results within rounding. Needs a C++ compiler on CPU."""
+    mixed_precision: bool = False
+    """Convolutions in bfloat16. Meant for CUDA, where it is untested."""
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Weights made inside depend on `seed` alone, and the global random state stays as it was."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield
+
+
+def make_encoder(config: AgentConfig, setup: Setup) -> Encoder:
+    encoder = Encoder(
+        setup.obs_shape, config.feature_dim, config.conv_channels, config.conv_strides, config.mixed_precision
+    )
+    if config.compile:
+        encoder.compile(dynamic=False)
+    return encoder
+
+
+def adam(parameters: Iterable[nn.Parameter], lr: float) -> Adam:
+    return Adam(list(parameters), lr=lr, fused=True)
+
+
+def encoder_optimizers(encoder: Encoder, objective: nn.Module | None, lr: float) -> dict[str, Adam]:
+    """The encoder's convolutions with the objective's parameters, and its projection."""
+    own = [] if objective is None else list(objective.parameters())
+    return {
+        "encoder": adam([*encoder.convs.parameters(), *own], lr),
+        "projection": adam(encoder.projection.parameters(), lr),
+    }
+
+
+def td_loss(q: tuple[Tensor, Tensor], target: Tensor) -> Tensor:
+    """Mean squared temporal-difference error, summed over the two critics."""
+    return F.mse_loss(q[0], target) + F.mse_loss(q[1], target)
+
+
+def minimise(
+    losses: Losses, weights: Mapping[str, float], steps: Mapping[str, int], optimizers: dict[str, Adam]
+) -> Metrics:
+    """One backward pass of sum_i w_i L_i, then `steps` steps of each optimizer named there. The losses, as metrics."""
+    if losses.keys() != weights.keys():
+        raise CBMError(f"losses {sorted(losses)} and weights {sorted(weights)} differ")
+    chosen = {name: optimizers[name] for name in steps}
+    parameters = [p for optimizer in chosen.values() for group in optimizer.param_groups for p in group["params"]]
+    for optimizer in chosen.values():
+        optimizer.zero_grad(set_to_none=True)
+    total = torch.stack([weights[name] * loss for name, loss in losses.items()]).sum()
+    total.backward(inputs=parameters)
+    for name, optimizer in chosen.items():
+        for _ in range(steps[name]):
+            optimizer.step()
+    return {f"loss/{name}": loss.detach() for name, loss in losses.items()}
+
+
+def pack(
+    modules: Mapping[str, nn.Module], optimizers: Mapping[str, Adam], generator: torch.Generator, updates: int
+) -> dict[str, Any]:
+    """A nested dict of tensors and numbers from which `unpack` restores an agent bit for bit."""
+    return {
+        "modules": {name: dict(module.state_dict()) for name, module in modules.items()},
+        "optimizers": {
+            name: {str(i): dict(slots) for i, slots in optimizer.state_dict()["state"].items()}
+            for name, optimizer in optimizers.items()
+        },
+        "generator": generator.get_state(),
+        "updates": updates,
+    }
+
+
+def unpack(
+    state: Mapping[str, Any],
+    modules: Mapping[str, nn.Module],
+    optimizers: Mapping[str, Adam],
+    generator: torch.Generator,
+) -> int:
+    """Put a state of `pack` back; returns the number of updates."""
+    for name, module in modules.items():
+        module.load_state_dict(state["modules"][name])
+    for name, optimizer in optimizers.items():
+        slots = {int(i): values for i, values in state["optimizers"].get(name, {}).items()}
+        optimizer.load_state_dict({"state": slots, "param_groups": optimizer.state_dict()["param_groups"]})
+    generator.set_state(state["generator"].cpu())
+    return int(state["updates"])
+
+
+def as_batch(obs: np.ndarray | Tensor, device: torch.device) -> Tensor:
+    """One observation (C, H, W), or several (N, C, H, W), as several on `device`."""
+    tensor = torch.as_tensor(obs).to(device)
+    return tensor if tensor.ndim == 4 else tensor[None]

@@ -1,0 +1,169 @@
+"""CBM: clustering with bisimulation metrics, for any encoder that yields latents."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from cbm.errors import CBMError
+from cbm.nets import Transition
+from cbm.ops import cosine, entropy, info_nce, sinkhorn, soft_cross_entropy
+from cbm.types import Losses, Metrics, Objective, Policy
+
+
+@dataclass(frozen=True)
+class CBMConfig:
+    """Defaults follow the paper; "Table" is its "CBM list of hyperparameters". `released()`: the authors' code."""
+
+    prototypes: int = 128
+    """K (Table)."""
+    temperature: float = 0.1
+    """Softmax temperature tau, of the predicted assignment and of the dynamics loss (Table)."""
+    epsilon: float = 0.05
+    """Sinkhorn regularisation (Table)."""
+    sinkhorn_iterations: int = 3
+    """SwAV and Proto-RL, on which the paper builds; it gives no number of its own."""
+    reward_rate: float = 0.01
+    """beta, how fast prototype rewards follow the batch, Eq. 4 (Table)."""
+    transition_hidden: int = 256
+    """Width of the transition model (appendix, "Network Architecture")."""
+    unit_latents: bool = True
+    """Latents and prototypes have length 1 in the similarity z^T c and in the distance ||z' - c'||. The formulas do not
+    say so; the dynamics loss does, and SwAV, where z^T c comes from, normalises both. Without it a 50-d tanh latent is
+    4 to 7 long: at tau = 0.1 the softmax is nearly one-hot, and a reward in [0, 1] hardly counts beside the latent
+    distance. False takes the formulas by the letter."""
+    reward_distance: Literal["absolute", "squared"] = "absolute"
+    """|r - r_c| (section "Approximating Bisimulation Metrics"). The authors' code: (r - r_c)^2, at most 2."""
+    latent_distance: Literal["euclidean", "cosine"] = "euclidean"
+    """||z' - c'|| (same section). The authors' code: 1 - cosine."""
+    assignment: Literal["prototype", "transition"] = "prototype"
+    """What the predicted assignment compares z with: c (section "Algorithm"), or P(c, pi(c)) (the authors' code)."""
+    reward_start: Literal["sampled", "averaged"] = "sampled"
+    """Prototype rewards begin as rewards out of replay (the paper), or as the first batch average (the code)."""
+    cluster_weight: float = 1.0
+    """Weight of L_CBM beside L_P (appendix, algorithm: their sum). The authors' gradient lacks 1 / tau: 0.1."""
+
+    def __post_init__(self) -> None:
+        if self.prototypes < 2:
+            raise CBMError(
+                f"CBM needs at least 2 prototypes, not {self.prototypes}; without any, choose the objective 'dynamics'"
+            )
+
+    @classmethod
+    def released(cls) -> CBMConfig:
+        """Every departure of the authors' code from the paper that lies in the objective."""
+        return cls(
+            reward_distance="squared",
+            latent_distance="cosine",
+            assignment="transition",
+            reward_start="averaged",
+            cluster_weight=0.1,
+        )
+
+
+def bisimulation_distance(reward: Tensor, z_next: Tensor, r_c: Tensor, c_next: Tensor, config: CBMConfig) -> Tensor:
+    """d(z_i, c_j) = |r_i - r_j^c| + ||z_i' - c_j'||, for rewards (B,) and (K,), latents (B, D) and (K, D): (B, K)."""
+    reward_part, latent_part = distance_parts(reward, z_next, r_c, c_next, config)
+    return reward_part + latent_part
+
+
+def distance_parts(
+    reward: Tensor, z_next: Tensor, r_c: Tensor, c_next: Tensor, config: CBMConfig
+) -> tuple[Tensor, Tensor]:
+    """The two terms of `bisimulation_distance`."""
+    difference = reward[:, None] - r_c[None, :]
+    if config.reward_distance == "absolute":
+        reward_part = difference.abs()
+    else:
+        reward_part = difference.square().clamp(max=2.0)
+    if config.latent_distance == "cosine":
+        return reward_part, 1.0 - cosine(z_next, c_next)
+    if config.unit_latents:
+        z_next, c_next = F.normalize(z_next, dim=-1), F.normalize(c_next, dim=-1)
+    return reward_part, torch.cdist(z_next, c_next)
+
+
+def log_assignment(z: Tensor, c: Tensor, config: CBMConfig) -> Tensor:
+    """log p_ik = log softmax_k(z_i^T c_k / tau), (B, K)."""
+    similarity = cosine(z, c) if config.unit_latents else z @ c.T
+    return F.log_softmax(similarity / config.temperature, dim=1)
+
+
+def average_rewards(q: Tensor, reward: Tensor) -> Tensor:
+    """Each prototype's reward in this batch, K / B * q_k^T r, Eq. 3: (K,)."""
+    batch, prototypes = q.shape
+    return prototypes / batch * (q.T @ reward)
+
+
+class CBM(Objective):
+    """Prototypes c, their rewards r_c and the transition model P, with the losses that train them and the encoder.
+
+    Give `losses` the latents of a batch of transitions; add what it returns, times `weights`, to your own losses, and
+    put `parameters()` and the encoder's into your optimizer. `reward_scale` brings rewards to [0, 1], where the paper
+    has them: 1 / action repeat for dm_control.
+    """
+
+    r_c: Tensor
+    started: Tensor
+
+    def __init__(
+        self, config: CBMConfig | None = None, *, latent_dim: int = 50, action_dim: int, reward_scale: float = 1.0
+    ) -> None:
+        super().__init__()
+        self.config = CBMConfig() if config is None else config
+        self.reward_scale = reward_scale
+        self.weights = {"dynamics": 1.0, "cluster": self.config.cluster_weight}
+        # "A prototype can be seen as a point in the latent space", so it starts as one: tanh of a normalised vector.
+        self.prototypes = nn.Parameter(torch.tanh(torch.randn(self.config.prototypes, latent_dim)))
+        self.transition = Transition(latent_dim, action_dim, self.config.transition_hidden)
+        self.register_buffer("r_c", torch.zeros(self.config.prototypes))
+        self.register_buffer("started", torch.tensor(False))
+
+    def losses(
+        self, z: Tensor, action: Tensor, reward: Tensor, z_next: Tensor, policy: Policy
+    ) -> tuple[Losses, Metrics]:
+        """L_P and L_CBM for latents z (B, D), actions (B, A), rewards (B, 1) and next latents (B, D).
+
+        `policy` maps latents to actions. No gradient reaches it, nor `z_next`. In training mode r_c follows the batch.
+        """
+        config, c = self.config, self.prototypes
+        reward, z_next = self.reward_scale * reward.squeeze(1), z_next.detach()
+        with torch.no_grad():
+            action_c = policy(c)
+            self._start_rewards(reward)
+            parts = distance_parts(reward, z_next, self.r_c, self.transition(c, action_c), config)
+            q = sinkhorn(-(parts[0] + parts[1]), config.epsilon, config.sinkhorn_iterations)  # Eq. 2
+            if self.training:
+                self._follow_rewards(average_rewards(q, reward))
+        anchor = c if config.assignment == "prototype" else self.transition(c, action_c)
+        log_p = log_assignment(z, anchor, config)
+        dynamics, accuracy = info_nce(self.transition(z, action), z_next, config.temperature)
+        losses = {"dynamics": dynamics, "cluster": soft_cross_entropy(log_p, q)}
+        return losses, self._metrics(log_p.detach().exp(), q, accuracy, *parts)
+
+    def _start_rewards(self, reward: Tensor) -> None:
+        if self.training and not self.started and self.config.reward_start == "sampled":
+            draws = torch.arange(len(self.r_c), device=reward.device) % len(reward)  # the batch is random already
+            self.r_c.copy_(reward[draws])
+            self.started.fill_(True)
+
+    def _follow_rewards(self, average: Tensor) -> None:
+        """r_c <- beta * average + (1 - beta) * r_c, Eq. 4."""
+        self.r_c.lerp_(average, self.config.reward_rate if self.started else 1.0)
+        self.started.fill_(True)
+
+    def _metrics(self, p: Tensor, q: Tensor, accuracy: Tensor, reward_part: Tensor, latent_part: Tensor) -> Metrics:
+        return {
+            "cbm/p_entropy": entropy(p),
+            "cbm/q_entropy": entropy(q),
+            "cbm/prototypes_used": entropy(p.mean(dim=0, keepdim=True)).exp(),
+            "cbm/agreement": (p.argmax(dim=1) == q.argmax(dim=1)).float().mean(),
+            "cbm/dynamics_accuracy": accuracy,
+            "cbm/prototype_reward_std": self.r_c.std(),
+            "cbm/reward_distance": reward_part.mean(),
+            "cbm/latent_distance": latent_part.mean(),
+        }

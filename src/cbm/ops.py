@@ -1,0 +1,84 @@
+"""Small pure functions on tensors that the objectives and the agents share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+def cosine(a: Tensor, b: Tensor) -> Tensor:
+    """Cosine similarity of every row of `a` (N, D) with every row of `b` (M, D): (N, M)."""
+    return F.normalize(a, dim=-1) @ F.normalize(b, dim=-1).T
+
+
+def sinkhorn(scores: Tensor, epsilon: float, iterations: int) -> Tensor:
+    """Target codes Q = Diag(u) exp(scores / epsilon) Diag(v), Eq. 2, for scores (B, K).
+
+    Each of the B rows of the result sums to 1 (exactly: it is normalised last), and each of the K columns to B / K (in
+    the limit of many iterations). In the logarithm, so that no epsilon overflows.
+    """
+    log_q = scores / epsilon
+    batch, prototypes = log_q.shape
+    log_share = math.log(batch / prototypes)
+    for _ in range(iterations):
+        log_q = log_q - torch.logsumexp(log_q, dim=0, keepdim=True) + log_share
+        log_q = log_q - torch.logsumexp(log_q, dim=1, keepdim=True)
+    return log_q.exp()
+
+
+def info_nce(query: Tensor, key: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
+    """-mean_i log softmax_k(cos(query_i, key_k) / tau)[i], and how often the own key is the most similar one.
+
+    The paper's L_P (appendix, "Dynamics Model Optimization"), with the minus sign that it leaves out, as a mean.
+    """
+    logits = cosine(query, key) / temperature
+    own = torch.arange(len(query), device=query.device)
+    return F.cross_entropy(logits, own), (logits.detach().argmax(dim=1) == own).float().mean()
+
+
+def soft_cross_entropy(log_p: Tensor, q: Tensor) -> Tensor:
+    """-mean_i sum_k q_ik log p_ik, for two distributions (B, K)."""
+    return -(q * log_p).sum(dim=1).mean()
+
+
+def entropy(p: Tensor) -> Tensor:
+    """Mean entropy, in nats, of the rows of `p` (B, K)."""
+    return -torch.xlogy(p, p).sum(dim=1).mean()
+
+
+@torch.no_grad()
+def soft_update(target: Iterable[Tensor], source: Iterable[Tensor], rate: float) -> None:
+    """target <- rate * source + (1 - rate) * target, in place."""
+    torch._foreach_lerp_(list(target), list(source), rate)
+
+
+def linear_schedule(start: float, end: float, duration: int, step: int) -> float:
+    """From `start` at step 0 to `end` at step `duration`, and `end` ever after."""
+    share = min(max(step / duration, 0.0), 1.0) if duration > 0 else 1.0
+    return start + share * (end - start)
+
+
+def noisy_action(mean: Tensor, std: float, generator: torch.Generator, clip: float | None = None) -> Tensor:
+    """`mean` + Gaussian noise (clipped to +-`clip`), kept inside [-1, 1].
+
+    The gradient with respect to `mean` is 1 also where the border cuts the value off, as in DrQ-v2.
+    """
+    noise = std * torch.randn(mean.shape, generator=generator, device=mean.device, dtype=mean.dtype)
+    if clip is not None:
+        noise = noise.clamp(-clip, clip)
+    noisy = mean + noise
+    return noisy + (noisy.clamp(-1.0, 1.0) - noisy).detach()
+
+
+def squashed_gaussian(gaussian: tuple[Tensor, Tensor], generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """a = tanh(u), u ~ N(mean, exp(log_std)), reparametrised, for (mean, log_std); and log pi(a), (B, 1)."""
+    mean, log_std = gaussian
+    noise = torch.randn(mean.shape, generator=generator, device=mean.device, dtype=mean.dtype)
+    u = mean + log_std.exp() * noise
+    log_normal = -0.5 * noise.square() - log_std - 0.5 * math.log(2 * math.pi)
+    log_slope = 2.0 * (math.log(2.0) - u - F.softplus(-2.0 * u))  # log(1 - tanh(u)^2), without cancellation
+    return torch.tanh(u), (log_normal - log_slope).sum(dim=-1, keepdim=True)
