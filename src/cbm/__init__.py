@@ -14,14 +14,14 @@ import gymnasium as gym
 from cbm.tasks import TASKS
 
 if TYPE_CHECKING:
-    from cbm.envs import make_env
+    from cbm.envs import make_env as make_env
 
 __version__ = "0.1.0"
 
 _HOME = {
     "make_env": "cbm.envs",
 }
-__all__ = ["__version__", *_HOME]  # noqa: PLE0604 (a table of names)
+__all__ = ["__version__", *_HOME]
 
 
 def __getattr__(name: str) -> object:

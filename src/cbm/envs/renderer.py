@@ -6,7 +6,6 @@ round shapes coarser and the background texture smaller, at a mean difference of
 
 from __future__ import annotations
 
-import threading
 import weakref
 from dataclasses import dataclass
 
@@ -37,9 +36,6 @@ MODES: dict[str, Quality] = {
 }
 
 
-_thread = threading.local()  # .current: the renderer whose GL context is bound in this thread
-
-
 class Renderer:
     """Draws camera `camera_id` of a model. Holds GL memory: `close()` it. Use it from one thread."""
 
@@ -55,7 +51,6 @@ class Renderer:
             raise CBMError(
                 f"OpenGL ({gl.BACKEND}) could not be started: {error}. Try MUJOCO_GL=osmesa, or: {gl.INSTALL_HINT}"
             ) from error
-        _thread.current = self
         self._finalizer = weakref.finalize(self, _free, self._gl, self._context)
         self._sky = SkyTexture(model, self._context, _sky_side(quality, max(height, width)))
         self._scene = mujoco.MjvScene(model, maxgeom=1000)
@@ -72,9 +67,7 @@ class Renderer:
         """The frame (H, W, 3) of the current state, before the given sky (None: the model's own)."""
         if self.closed:
             raise CBMError("this renderer is closed")
-        if getattr(_thread, "current", None) is not self:
-            self._gl.make_current()
-            _thread.current = self
+        self._gl.make_current()  # 5 microseconds; other renderers and dm_control may have come between
         if sky is not None:
             rotation = data.cam_xmat[self._camera.fixedcamid].reshape(3, 3)
             fovy = self._model.cam_fovy[self._camera.fixedcamid]
@@ -107,8 +100,6 @@ class Renderer:
 
     def close(self) -> None:
         """Give the GL memory back. Closing twice is allowed; an unclosed renderer is closed at exit."""
-        if getattr(_thread, "current", None) is self:
-            _thread.current = None
         self._finalizer()
 
 

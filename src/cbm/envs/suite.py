@@ -48,6 +48,7 @@ class SuiteEnv(gym.Env[np.ndarray, np.ndarray]):
         self._env = _load(task)
         self._task_random = self._env.task.random
         spec = self._env.action_spec()
+        (self._num_actions,) = spec.shape
         self.action_space = gym.spaces.Box(-1.0, 1.0, spec.shape, np.float32)
         self.observation_space = gym.spaces.Box(0, 255, (3, *size), np.uint8)
         physics = self._env.physics
@@ -89,17 +90,12 @@ class SuiteEnv(gym.Env[np.ndarray, np.ndarray]):
         if not self._running:
             raise CBMError("the episode is over (or was never begun): call reset() before step().")
         action = np.asarray(action, np.float64)
-        if action.shape != self.action_space.shape or not np.isfinite(action).all():
-            raise CBMError(
-                f"an action of {self.task.name} is {self.action_space.shape[0]} finite numbers; got {action!r}."
-            )
-        action = np.clip(action, -1.0, 1.0)
+        if action.shape != (self._num_actions,) or not np.isfinite(action).all():
+            raise CBMError(f"an action of {self.task.name} is {self._num_actions} finite numbers; got {action!r}.")
         reward = 0.0
         for _ in range(self.action_repeat):
-            time_step = self._env.step(action)
+            time_step = self.advance(np.clip(action, -1.0, 1.0))
             reward += time_step.reward
-            for distraction in self.distractions:
-                distraction.step()
             if time_step.last():
                 break
         self._state = time_step.observation["observations"]
@@ -108,7 +104,14 @@ class SuiteEnv(gym.Env[np.ndarray, np.ndarray]):
         truncated = time_step.last() and not terminated
         return self._observe(), reward, bool(terminated), bool(truncated), self._info()
 
-    def render(self) -> np.ndarray | None:  # type: ignore[override]
+    def advance(self, action: np.ndarray) -> Any:
+        """One environment step of physics and distractions, not drawn; dm_control's time step."""
+        time_step = self._env.step(action)
+        for distraction in self.distractions:
+            distraction.step()
+        return time_step
+
+    def render(self) -> np.ndarray | None:
         """A larger picture (H, W, 3) of the present state, with its distractions, for films."""
         if self.render_mode is None:
             raise CBMError('to film an environment, make it with render_mode="rgb_array".')
@@ -121,6 +124,7 @@ class SuiteEnv(gym.Env[np.ndarray, np.ndarray]):
         self._renderer.close()
         if self._film is not None:
             self._film.close()
+        self._env.close()  # dm_control's own render contexts, if somebody has used them
 
     def _observe(self) -> np.ndarray:
         for distraction in self.distractions:

@@ -1,0 +1,72 @@
+"""The command `cbm`: a table of verbs, each a thin function in a module that loads only when it is asked for."""
+
+from __future__ import annotations
+
+import sys
+from difflib import get_close_matches
+from importlib import import_module
+from typing import NamedTuple
+
+from cbm import __version__
+from cbm.errors import CBMError
+
+
+class Verb(NamedTuple):
+    module: str
+    function: str
+    help: str
+
+
+VERBS: dict[str, Verb] = {
+    "doctor": Verb("cbm.commands.suite", "doctor", "what this machine has, and how to mend what is wrong"),
+    "preview": Verb("cbm.commands.suite", "preview", "a contact sheet or film of what the agent will see"),
+    "videos": Verb("cbm.commands.suite", "videos", "list, look at and download background videos"),
+    "bench": Verb("cbm.commands.bench", "bench", "speed on this machine against the plain reference"),
+}
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one verb; exit status 2 for a mistake on the command line, 1 for anything else that a person can mend."""
+    argv = sys.argv[1:] if argv is None else argv
+    if not argv or argv[0] in ("-h", "--help", "help"):
+        print(_usage())
+        return 0
+    if argv[0] in ("-V", "--version"):
+        print(f"cbm-rl {__version__}")
+        return 0
+    name, rest = argv[0], argv[1:]
+    if name not in VERBS:
+        near = get_close_matches(name, VERBS, n=1)
+        hint = f" Did you mean `cbm {near[0]}`?" if near else ""
+        print(f"cbm: there is no verb {name!r}.{hint}\n\n{_usage()}", file=sys.stderr)
+        return 2
+    verb = VERBS[name]
+    try:
+        import tyro
+
+        function = getattr(import_module(verb.module), verb.function)
+        status = tyro.cli(function, args=rest, prog=f"cbm {name}", description=verb.help)
+    except CBMError as error:
+        print(f"cbm {name}: {error}", file=sys.stderr)
+        return 1
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.startswith("cbm"):
+            raise
+        print(f'cbm {name} needs {error.name}: type  pip install "cbm-rl[train]"', file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+        return 130
+    return int(status or 0)
+
+
+def _usage() -> str:
+    width = max(map(len, VERBS))
+    verbs = "\n".join(f"  cbm {name:<{width}}  {verb.help}" for name, verb in VERBS.items())
+    return f"cbm-rl {__version__}: reinforcement learning from pixels under visual distraction\n\n{verbs}\n\n" + (
+        "`cbm VERB --help` tells the rest."
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

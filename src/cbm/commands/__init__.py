@@ -1,0 +1,1 @@
+"""The verbs of `cbm`, as functions whose arguments become options."""

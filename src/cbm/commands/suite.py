@@ -1,0 +1,152 @@
+"""Verbs about the environments: doctor, preview, videos."""
+
+from __future__ import annotations
+
+import json
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Annotated, Literal
+
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+from tyro.conf import Positional, arg
+
+OutputPath = Annotated[Path | None, arg(aliases=["-o"])]
+
+
+def doctor(as_json: Annotated[bool, arg(name="json")] = False) -> int:
+    """Look at versions, rendering, videos, cores and GPU, and say how to mend what is wrong.
+
+    Args:
+        as_json: print the findings as one JSON object.
+    """
+    from cbm.doctor import can_train, examine
+
+    console = Console()
+    with console.status("looking ...") if not as_json else nullcontext():
+        findings = examine()
+    able = can_train(findings)
+    if as_json:
+        print(json.dumps({"can_train": able, "findings": [finding.to_json() for finding in findings]}, indent=2))
+        return 0 if able else 1
+    table = Table(box=None, show_header=False, pad_edge=False)
+    for finding in findings:
+        mark = "[green]ok[/]" if finding.ok else "[red]missing[/]" if finding.needed else "[yellow]note[/]"
+        table.add_row(mark, finding.what, finding.found)
+    console.print(table)
+    for finding in findings:
+        if not finding.ok and finding.fix:
+            console.print(f"\n{finding.what}: {'to mend it' if finding.needed else 'if you want it'}, type")
+            console.print(f"  {finding.fix}", style="bold", markup=False, soft_wrap=True)
+    console.print("\ntraining can run here" if able else "\ntraining cannot run here yet", style="bold")
+    return 0 if able else 1
+
+
+def preview(
+    task: str,
+    distraction: str = "easy",
+    scale: float | None = None,
+    num_videos: int | None = None,
+    dynamic: bool = False,
+    videos: str = "builtin",
+    split: str = "train",
+    size: int = 84,
+    episodes: int = 4,
+    columns: int = 6,
+    seed: int = 0,
+    output: OutputPath = None,
+) -> int:
+    """Draw what the agent will see under random actions: a contact sheet, and a film if anything moves by itself.
+
+    Args:
+        task: such as cartpole-swingup.
+        distraction: none, easy, medium, hard, background, camera or color.
+        scale: strength of camera and colour, 0 to 1.
+        num_videos: how many of the training videos.
+        dynamic: the distraction changes at every environment step; also writes a film.
+        videos: builtin, davis, davis:FOLDER, or a folder of videos or images.
+        split: train or unseen videos.
+        size: of a frame, in pixels.
+        episodes: rows of the sheet.
+        columns: frames of each episode.
+        seed: of the first episode.
+        output: .png for the sheet or .mp4 for a film alone (default: preview.png).
+    """
+    from cbm.envs.preview import contact_sheet, film, watch
+    from cbm.errors import CBMError
+
+    path = Path("preview.png") if output is None else output
+    if path.suffix not in (".png", ".jpg", ".mp4"):
+        raise CBMError(f"-o {path}: the name must end in .png, .jpg or .mp4.")
+    if episodes < 1 or columns < 1:
+        raise CBMError("episodes and columns must be at least 1.")
+    options = {
+        "task": task,
+        "distraction": distraction,
+        "scale": scale,
+        "num_videos": num_videos,
+        "dynamic": dynamic,
+        "videos": videos,
+        "split": split,
+        "size": size,
+        "frame_stack": 1,
+    }
+    as_film = dynamic or path.suffix == ".mp4"
+    steps = 120 if as_film else 40
+    shown = list(track(watch(options, episodes, steps, seed), "drawing", total=episodes, transient=True))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    written = []
+    if path.suffix != ".mp4":
+        motion = "dynamic" if dynamic else "static"
+        title = f"{task}   {distraction} ({motion})   {split} videos: {videos}   seeds {seed}-{seed + episodes - 1}"
+        contact_sheet(title, shown, columns).save(path)
+        written.append(path)
+    if as_film:
+        film(path.with_suffix(".mp4"), shown)
+        written.append(path.with_suffix(".mp4"))
+    print("wrote", ", ".join(map(str, written)))
+    return 0
+
+
+def videos(
+    action: Positional[Literal["list", "show", "download"]] = "list",
+    source: Positional[str] = "builtin",
+    split: Literal["train", "unseen"] = "train",
+    output: OutputPath = None,
+    to: Path | None = None,
+    url: str | None = None,
+    sha256: str | None = None,
+) -> int:
+    """List the video sources, draw one as a picture (`show`), or fetch DAVIS (`download davis`).
+
+    Args:
+        action: list, show or download.
+        source: builtin, davis, davis:FOLDER, or a folder.
+        split: which videos to show.
+        output: where `show` writes its picture (default: videos.png).
+        to: where `download` puts the data set (default: the cache, where `davis` is looked for).
+        url: another address of the archive.
+        sha256: what the archive must hash to.
+    """
+    from cbm.envs.videos import DAVIS_URL, contact_sheet, download_davis, list_sources, open_source
+    from cbm.errors import UnknownChoice
+
+    if action == "list":
+        table = Table("source", "training", "unseen", "where", box=None, pad_edge=False)
+        for row in list_sources():
+            table.add_row(row.name, str(row.train), str(row.unseen), row.where)
+        table.add_row("FOLDER", "", "", "any folder of videos or of image folders: --videos ./my-videos")
+        Console().print(table)
+    elif action == "show":
+        path = Path("videos.png") if output is None else output
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with Console().status(f"drawing the {split} videos of {source} ..."):
+            contact_sheet(open_source(source), split).save(path)
+        print("wrote", path)
+    else:
+        if source != "davis":
+            raise UnknownChoice("data set to download", source, ("davis",))
+        where = download_davis(to, url=DAVIS_URL if url is None else url, sha256=sha256)
+        print(f"DAVIS is in {where}; use it with --videos davis" + ("" if to is None else f":{where}"))
+    return 0

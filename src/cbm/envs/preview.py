@@ -1,0 +1,69 @@
+"""What the agent will see, for people: a contact sheet of a setting, and a film of a dynamic one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image, ImageDraw, ImageFont
+
+from cbm.envs.make import make_env
+from cbm.film import write_film
+
+_CAPTION = 18  # height of a line of text
+
+
+@dataclass(frozen=True)
+class Episode:
+    """The newest frame of every observation of one episode under random actions."""
+
+    background: str
+    frames: list[np.ndarray]  # (H, W, 3)
+
+
+def watch(env_options: dict[str, Any], episodes: int, steps: int, seed: int) -> Iterator[Episode]:
+    """Play `episodes` episodes of at most `steps` agent steps; episode i is reset with seed + i."""
+    env = make_env(**env_options)
+    try:
+        for episode in range(episodes):
+            obs, info = env.reset(seed=seed + episode)
+            env.action_space.seed(seed + episode)
+            frames = [_newest(obs)]
+            for _ in range(steps):
+                obs, _, terminated, truncated, info = env.step(env.action_space.sample())
+                frames.append(_newest(obs))
+                if terminated or truncated:
+                    break
+            yield Episode(info["background"], frames)
+    finally:
+        env.close()
+
+
+def contact_sheet(title: str, episodes: list[Episode], columns: int, zoom: int = 2) -> Image.Image:
+    """A row per episode, with `columns` frames spread over it, under the name of its background."""
+    height, width = (zoom * side for side in episodes[0].frames[0].shape[:2])
+    row = height + _CAPTION
+    sheet = Image.new("RGB", (columns * width, _CAPTION + row * len(episodes)), "white")
+    draw, font = ImageDraw.Draw(sheet), ImageFont.load_default(size=12)
+    draw.text((4, 2), title, "black", font)
+    for index, episode in enumerate(episodes):
+        top = _CAPTION + index * row
+        draw.text((4, top + 2), f"episode {index}   background: {episode.background}", "black", font)
+        for column, step in enumerate(np.linspace(0, len(episode.frames) - 1, columns).round().astype(int)):
+            frame = Image.fromarray(episode.frames[step]).resize((width, height), Image.Resampling.NEAREST)
+            sheet.paste(frame, (column * width, top + _CAPTION))
+    return sheet
+
+
+def film(path: Path, episodes: list[Episode], zoom: int = 4) -> None:
+    """The episodes side by side, each for as long as the shortest of them."""
+    length = min(len(episode.frames) for episode in episodes)
+    side_by_side = (np.concatenate([episode.frames[step] for episode in episodes], axis=1) for step in range(length))
+    write_film(path, (frame.repeat(zoom, axis=0).repeat(zoom, axis=1) for frame in side_by_side), fps=20)
+
+
+def _newest(obs: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(obs[-3:].transpose(1, 2, 0))
