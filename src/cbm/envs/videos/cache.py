@@ -15,6 +15,8 @@ from cbm.errors import CBMError
 
 FOOTER = 4  # bytes after the array in the .npy file: the CRC-32 of everything before
 
+_checked: set[tuple[str, int, int]] = set()  # (path, time, size) of the files this process found whole
+
 
 def cache_dir() -> Path:
     """`$CBM_CACHE`, else `cbm` in the user's cache directory (`$XDG_CACHE_HOME`, else `~/.cache`)."""
@@ -60,7 +62,11 @@ def _open(path: Path) -> np.ndarray | None:
 
 
 def _intact(path: Path) -> bool:
-    remaining, checksum = path.stat().st_size - FOOTER, 0
+    state = path.stat()
+    seen = (str(path), state.st_mtime_ns, state.st_size)
+    if seen in _checked:
+        return True
+    remaining, checksum = state.st_size - FOOTER, 0
     if remaining <= 0:
         return False
     with path.open("rb") as file:
@@ -69,7 +75,10 @@ def _intact(path: Path) -> bool:
             if not block:
                 return False
             checksum, remaining = zlib.crc32(block, checksum), remaining - len(block)
-        return file.read() == checksum.to_bytes(FOOTER, "little")
+        if file.read() != checksum.to_bytes(FOOTER, "little"):
+            return False
+    _checked.add(seen)
+    return True
 
 
 def _write(path: Path, frames: np.ndarray) -> None:

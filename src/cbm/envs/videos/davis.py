@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import warnings
-from functools import cache
 from pathlib import Path
 
 from cbm.errors import CBMError
@@ -58,9 +57,9 @@ class DavisSource:
             what = "does not exist" if not self.root.exists() else f"has no {FRAMES.as_posix()} folder"
             raise CBMError(f"no DAVIS videos: {self.root} {what}. {HELP}")
         self.frames = frames
-        self._files = cache(self._list_files)
 
-    def _list_files(self, name: str) -> tuple[Path, ...]:
+    def files(self, name: str) -> tuple[Path, ...]:
+        """The frames of a video, none if it is missing."""
         folder = self.frames / name
         return image_files(folder) if folder.is_dir() else ()
 
@@ -81,7 +80,7 @@ class DavisSource:
 
     def clip(self, name: str) -> ImageClip:
         check_name(self.name, name, TRAIN + VAL)
-        files = self._files(name)
+        files = self.files(name)
         if not files:
             split: Split = "train" if name in TRAIN else "unseen"
             missing = self.missing(split)

@@ -234,7 +234,7 @@ def _need_all_videos(top: Path) -> None:
         raise BadArchive(f"the archive has no {FRAMES.as_posix()} folder: this is not DAVIS-2017 480p. It was deleted.")
     source = DavisSource(top)
     missing = [name for split in LISTS for name in source.missing(split)]
-    empty = [name for split in LISTS for name in LISTS[split] if name not in missing and not source._files(name)]
+    empty = [name for split in LISTS for name in LISTS[split] if name not in missing and not source.files(name)]
     if lacking := missing + empty:
         raise BadArchive(
             f"the archive is not the whole of DAVIS-2017: {len(lacking)} of 90 videos are missing "
