@@ -1,0 +1,146 @@
+"""Checkpoints that survive a crash at any moment: written aside, synced, renamed; the previous one is kept.
+
+    checkpoint/000010000/   state.json  tensors.safetensors  manifest.json (size and SHA-256 of both)
+
+No pickle: a checkpoint from a stranger can be loaded without running their code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+import shutil
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors.torch
+import torch
+
+from cbm.errors import CBMError
+from cbm.state_tree import pack, unpack
+
+_KEEP = 2
+
+
+class NoGoodCheckpoint(CBMError):
+    """There are checkpoints, and all of them are damaged."""
+
+
+def save(directory: Path, env_step: int, state: dict[str, Any]) -> Path:
+    """Write `state` as the checkpoint of `env_step` and drop all but the newest two."""
+    skeleton, tensors = pack(state)
+    contents = {
+        "state.json": json.dumps(skeleton).encode(),
+        "tensors.safetensors": safetensors.torch.save(tensors),
+    }
+    manifest = {
+        name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in contents.items()
+    }
+    contents["manifest.json"] = json.dumps(manifest, indent=1).encode()
+
+    directory.mkdir(parents=True, exist_ok=True)
+    aside, final = directory / f".{env_step:09d}.{os.getpid()}", directory / f"{env_step:09d}"
+    try:
+        aside.mkdir()
+        for name, data in contents.items():
+            _write_synced(aside / name, data)
+        _sync_directory(aside)
+        if final.exists():  # a damaged one that the run fell back from, or the same state again
+            shutil.rmtree(final)
+        aside.rename(final)
+        _sync_directory(directory)
+    except BaseException:
+        shutil.rmtree(aside, ignore_errors=True)
+        raise
+    # What is newer was damaged, or the run would have gone on from it.
+    abandoned = [path for path in _steps(directory) if int(path.name) > env_step]
+    for old in abandoned + [path for path in _steps(directory) if path not in abandoned][:-_KEEP]:
+        shutil.rmtree(old, ignore_errors=True)
+    return final
+
+
+def clear_unfinished(directory: Path) -> None:
+    """Remove what a process left that was killed while it wrote. Only for the process that holds the run's lock."""
+    for leftover in directory.glob(".*") if directory.is_dir() else ():
+        shutil.rmtree(leftover, ignore_errors=True)
+
+
+def load_newest(directory: Path) -> tuple[int, dict[str, Any]] | None:
+    """Environment step and state of the newest checkpoint that is whole; None where there never was one."""
+    found = _steps(directory)
+    for path in reversed(found):
+        try:
+            return int(path.name), _load(path)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            warnings.warn(f"the checkpoint {path} is damaged ({error}); trying the one before it", stacklevel=2)
+    if found:
+        raise NoGoodCheckpoint(
+            f"none of the {len(found)} checkpoints in {directory} is whole. "
+            f"Remove {directory} to start this run again from step 0."
+        )
+    return None
+
+
+def _load(path: Path) -> dict[str, Any]:
+    manifest = json.loads((path / "manifest.json").read_bytes())
+    contents = {}
+    for name in ("state.json", "tensors.safetensors"):
+        data = (path / name).read_bytes()
+        if hashlib.sha256(data).hexdigest() != manifest[name]["sha256"]:
+            raise ValueError(f"{name} does not match its checksum")
+        contents[name] = data
+    return unpack(json.loads(contents["state.json"]), safetensors.torch.load(contents["tensors.safetensors"]))
+
+
+def _steps(directory: Path) -> list[Path]:
+    """The finished checkpoints, oldest first."""
+    if not directory.is_dir():
+        return []
+    return sorted((path for path in directory.iterdir() if path.name.isdigit()), key=lambda path: int(path.name))
+
+
+def _write_synced(path: Path, data: bytes) -> None:
+    with path.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync_directory(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def random_state() -> dict[str, Any]:
+    """Every global random generator that an agent or an environment may draw from."""
+    state = {
+        "python": random.getstate(),
+        "numpy": np.random.get_state(legacy=False),  # noqa: NPY002 - whoever draws from it must resume too
+        "torch": torch.get_rng_state(),
+    }
+    if torch.cuda.is_available():
+        state["cuda"] = torch.cuda.get_rng_state_all()
+    return state
+
+
+def set_random_state(state: dict[str, Any]) -> None:
+    """Put the generators back to where `random_state` found them."""
+    random.setstate(state["python"])
+    np.random.set_state(state["numpy"])  # noqa: NPY002
+    torch.set_rng_state(state["torch"])
+    if "cuda" in state and torch.cuda.is_available():
+        torch.cuda.set_rng_state_all(state["cuda"])
+
+
+def seed_everything(seed: int) -> None:
+    """The global generators at the start of a run."""
+    random.seed(seed)
+    np.random.seed(seed % 2**32)  # noqa: NPY002
+    torch.manual_seed(seed)

@@ -1,0 +1,160 @@
+"""What a run writes down: JSON lines first, TensorBoard and wandb beside them.
+
+`metrics.jsonl` and `evals.jsonl` hold only what the seed determines, so that two runs can be compared byte for byte.
+Everything that depends on the clock goes to `timings.jsonl`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from cbm.errors import CBMError
+from cbm.run_dir import RunDir
+from cbm.types import Metrics
+
+
+class NotFinite(CBMError):
+    """A loss became NaN or infinite."""
+
+
+class JsonLines:
+    """An append-only file of JSON objects, one a line. A line is one write, so a crash cuts the last line at most."""
+
+    def __init__(self, path: Path) -> None:
+        self._handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+
+    def append(self, line: Mapping[str, Any]) -> None:
+        data = (json.dumps(line) + "\n").encode()
+        while data:  # a nearly full disk takes a part, then fails with ENOSPC on the rest
+            data = data[os.write(self._handle, data) :]
+
+    @property
+    def length(self) -> int:
+        return os.fstat(self._handle).st_size
+
+    def cut(self, length: int) -> None:
+        """Drop what was written after a checkpoint: the resumed run writes it again."""
+        if length > self.length:
+            raise CBMError(f"a log is shorter ({self.length} bytes) than the checkpoint says ({length})")
+        os.ftruncate(self._handle, length)
+
+    def sync(self) -> None:
+        os.fsync(self._handle)
+
+    def close(self) -> None:
+        os.close(self._handle)
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """All whole lines of a JSON lines file; a last line that a crash cut short is left out."""
+    if not path.exists():
+        return []
+    *whole, _ = path.read_bytes().split(b"\n")
+    return [json.loads(line) for line in whole]
+
+
+class Logs:
+    """The files of one run, opened for appending."""
+
+    def __init__(self, run: RunDir, env_step: int, lengths: Mapping[str, int] | None, wandb: Any = None) -> None:
+        """Begin anew, or go on at `env_step` after `lengths` bytes of each file."""
+        from torch.utils.tensorboard import SummaryWriter
+
+        self.metrics, self.evals, self.timings = map(JsonLines, (run.metrics, run.evals, run.timings))
+        self.metrics.cut(lengths["metrics"] if lengths else 0)
+        self.evals.cut(lengths["evals"] if lengths else 0)
+        # TensorBoard then hides what an earlier process drew past this checkpoint.
+        self._board = SummaryWriter(str(run.tb), purge_step=env_step + 1 if lengths else 0)
+        self._wandb = wandb or None
+
+    def write(self, file: JsonLines, line: Mapping[str, Any]) -> None:
+        """A line into one of the files, and its numbers onto the boards."""
+        file.append(line)
+        numbers = dict(_numbers(line))
+        for name, value in numbers.items():
+            if name != "env_step":
+                self._board.add_scalar(name, value, line["env_step"])
+        if self._wandb is not None:
+            self._wandb.log(numbers, step=line["env_step"])
+
+    def lengths(self) -> dict[str, int]:
+        return {"metrics": self.metrics.length, "evals": self.evals.length}
+
+    def sync(self) -> None:
+        """Everything to disk, as a checkpoint is about to rely on it."""
+        self.metrics.sync()
+        self.evals.sync()
+        self._board.flush()
+
+    def close(self) -> None:
+        for file in (self.metrics, self.evals, self.timings):
+            file.close()
+        self._board.close()
+        if self._wandb is not None:
+            self._wandb.finish()
+
+
+def _numbers(line: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, float]]:
+    for name, value in line.items():
+        if isinstance(value, Mapping):
+            yield from _numbers(value, f"{prefix}{name}/")
+        elif isinstance(value, int | float):
+            yield prefix + name, value
+
+
+def start_wandb(run: RunDir, config: dict[str, Any]) -> Any:
+    """A wandb run that goes on when the run directory does."""
+    try:
+        import wandb
+    except ImportError as error:
+        raise CBMError('--wandb needs the wandb package: pip install "cbm-rl[wandb]"') from error
+    name = run.root.resolve().name
+    return wandb.init(project="cbm", name=name, id=name, dir=run.root, config=config, resume="allow")
+
+
+class Means:
+    """Running means of the metrics of every update between two log lines; stops at the first that is not finite."""
+
+    def __init__(self) -> None:
+        self.sums: dict[str, float] = {}
+        self.counts: dict[str, int] = {}
+
+    def add(self, metrics: Metrics, env_step: int) -> None:
+        # One transfer for all of them: on a GPU this is the only synchronisation besides acting.
+        values = torch.stack([value.detach().float().reshape(()) for value in metrics.values()]).tolist()
+        bad = [name for name, value in zip(metrics, values, strict=True) if not math.isfinite(value)]
+        if bad:
+            raise NotFinite(f"{', '.join(bad)} is not finite at environment step {env_step:,}.")
+        for name, value in zip(metrics, values, strict=True):
+            self.sums[name] = self.sums.get(name, 0.0) + value
+            self.counts[name] = self.counts.get(name, 0) + 1
+
+    def take(self) -> dict[str, float]:
+        """The means, and start over."""
+        means = {name: total / self.counts[name] for name, total in self.sums.items()}
+        self.sums, self.counts = {}, {}
+        return means
+
+
+class Stopwatch:
+    """Wall seconds by part of the loop."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def __call__(self, part: str) -> Iterator[None]:
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[part] = self.seconds.get(part, 0.0) + time.perf_counter() - start

@@ -1,0 +1,96 @@
+"""Where a run keeps its things, and the lock that keeps a second process out."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from cbm.errors import CBMError
+
+
+class RunInUse(CBMError):
+    """Another process holds the run directory."""
+
+
+@dataclass(frozen=True)
+class RunDir:
+    """The paths of one run."""
+
+    root: Path
+
+    @property
+    def config(self) -> Path:
+        return self.root / "config.json"
+
+    @property
+    def metrics(self) -> Path:
+        return self.root / "metrics.jsonl"
+
+    @property
+    def evals(self) -> Path:
+        return self.root / "evals.jsonl"
+
+    @property
+    def timings(self) -> Path:
+        return self.root / "timings.jsonl"
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.root / "checkpoint"
+
+    @property
+    def replay(self) -> Path:
+        return self.root / "replay"
+
+    @property
+    def videos(self) -> Path:
+        return self.root / "videos"
+
+    @property
+    def tb(self) -> Path:
+        return self.root / "tb"
+
+    @property
+    def resume_command(self) -> str:
+        return f"cbm train --resume {self.root}"
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the directory. The kernel drops an flock with its process, so a crash never leaves it locked."""
+        self.root.mkdir(parents=True, exist_ok=True)
+        handle = os.open(self.root / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                owner = os.pread(handle, 32, 0).decode().strip() or "unknown"
+                raise RunInUse(
+                    f"{self.root} is in use by process {owner}. Wait for it, stop it, or choose another --out."
+                ) from None
+            os.ftruncate(handle, 0)
+            os.pwrite(handle, str(os.getpid()).encode(), 0)
+            yield
+        finally:
+            os.close(handle)
+
+
+def open_new(root: Path) -> RunDir:
+    """A directory for a new run; one that already holds a run is refused."""
+    run = RunDir(root)
+    if run.config.exists():
+        raise CBMError(f"{root} already holds a run. Go on with it: {run.resume_command}. Or choose another --out.")
+    if root.exists() and not root.is_dir():
+        raise CBMError(f"--out {root} is a file.")
+    return run
+
+
+def open_existing(root: Path) -> RunDir:
+    """The directory of a run that was started before."""
+    run = RunDir(root)
+    if not run.config.exists():
+        raise CBMError(f"{root} holds no run (no config.json in it).")
+    return run

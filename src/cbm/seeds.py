@@ -1,0 +1,13 @@
+"""One run seed, many independent streams: what an episode sees depends on its own index and on nothing before it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+_STREAMS = {"train": 0, "eval/train": 1, "eval/unseen": 2, "explore": 3, "agent": 4, "replay": 5}
+
+
+def seed_for(run_seed: int, stream: str, *index: int) -> int:
+    """A 32-bit seed for entry `index` of a stream, such as episode 7 of the training environment."""
+    entropy = [run_seed, _STREAMS[stream], *index]
+    return int(np.random.SeedSequence(entropy).generate_state(1)[0])

@@ -1,0 +1,60 @@
+"""Ways a run ends early: a signal that asks it to stop, and a disk that is full."""
+
+from __future__ import annotations
+
+import errno
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType, TracebackType
+from typing import Any
+
+from cbm.errors import CBMError
+from cbm.run_dir import RunDir
+
+_FULL = {errno.ENOSPC: "is full", errno.EDQUOT: "is over its quota", errno.EFBIG: "takes no larger file"}
+
+
+class DiskFull(CBMError):
+    """The disk of the run directory takes no more."""
+
+
+class Stop:
+    """SIGINT and SIGTERM as a flag that the loop reads between two steps. A second Ctrl-C quits at once."""
+
+    def __init__(self) -> None:
+        self.signal: int | None = None
+        self._before: dict[int, Any] = {}
+
+    def __bool__(self) -> bool:
+        return self.signal is not None
+
+    def __enter__(self) -> Stop:
+        if threading.current_thread() is threading.main_thread():  # elsewhere Python refuses handlers
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._before[number] = signal.signal(number, self._handle)
+        return self
+
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGINT and self.signal is not None:
+            raise KeyboardInterrupt
+        self.signal = number
+
+
+@contextmanager
+def explain_full_disk(run: RunDir) -> Iterator[None]:
+    """A write that failed for lack of space, as a message with the directory and the way on."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        raise DiskFull(
+            f"the disk of {run.root} {_FULL[error.errno]} ({error.strerror}). "
+            f"The last checkpoint is whole. Free some space, then: {run.resume_command}"
+        ) from error
