@@ -1,0 +1,117 @@
+"""A configuration's environment, agent and replay."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import gymnasium as gym
+
+from cbm.config import EnvConfig, RunConfig
+from cbm.errors import CBMError
+from cbm.seeds import seed_for
+
+if TYPE_CHECKING:
+    from cbm.replay import Replay
+
+
+class Shapes(NamedTuple):
+    """What an agent must know of an environment: (3 * stack, H, W), and the number of actions."""
+
+    obs: tuple[int, int, int]
+    action: int
+
+    @classmethod
+    def of(cls, env: gym.Env) -> Shapes:
+        assert env.observation_space.shape is not None
+        assert env.action_space.shape is not None
+        channels, height, width = env.observation_space.shape
+        return cls((channels, height, width), env.action_space.shape[0])
+
+
+def make_environment(config: EnvConfig, split: str, film: bool = False) -> gym.Env:
+    """The environment of a run. `film` allows `render()`."""
+    config = config.resolved()
+    if config.env_id is not None:
+        from cbm.envs.adapt import adapt
+
+        assert config.action_repeat is not None
+        return adapt(config.env_id, config.size, config.frame_stack, config.action_repeat)
+    from cbm.envs import make_env
+
+    return make_env(
+        config.task,
+        config.distraction,
+        scale=config.scale,
+        num_videos=config.num_videos,
+        dynamic=config.dynamic,
+        videos=config.videos,
+        split=split,
+        size=config.size,
+        frame_stack=config.frame_stack,
+        action_repeat=config.action_repeat,
+        renderer=config.renderer,
+        render_mode="rgb_array" if film else None,
+    )
+
+
+def make_run_agent(config: RunConfig, shapes: Shapes, device: str = "cpu") -> Any:
+    """The agent of a run, with fresh weights."""
+    import torch
+
+    from cbm.agents import Setup, make_agent
+
+    env = config.env.resolved()
+    assert env.action_repeat is not None
+    assert env.noise is not None
+    setup = Setup(
+        obs_shape=shapes.obs,
+        action_dim=shapes.action,
+        action_repeat=env.action_repeat,
+        noise=env.noise,
+        device=torch.device(device),
+        seed=seed_for(config.seed, "agent"),
+    )
+    return make_agent(config.agent_name, setup, config.agent, config.objective)
+
+
+def load_weights(agent: Any, state: Mapping[str, Any]) -> None:
+    """Make `agent` act as the one that `state` came from. Optimizers stay behind, and so does a generator that may
+    belong to another device."""
+    agent.load_state_dict({**state, "optimizers": {}, "generator": agent.state_dict()["generator"]})
+
+
+def make_replay(config: RunConfig, shapes: Shapes, directory: Path, state: Mapping[str, int] | None = None) -> Replay:
+    """A new replay, or the one of a checkpoint."""
+    from cbm.replay import Replay
+
+    if state is not None:
+        return Replay.open(directory, state)
+    return Replay.create(directory, shapes.obs, shapes.action, config.training.replay_capacity)
+
+
+def resolve_machine(config: RunConfig) -> RunConfig:
+    """With device and threads of this machine filled in, so that a resumed run uses the same."""
+    import torch
+
+    training, device = config.training, config.training.device
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    elif device.startswith("cuda") and not torch.cuda.is_available():
+        raise CBMError(f"--device {device}: PyTorch finds no GPU here. Use --device cpu or leave it out.")
+    threads = _cores() if training.threads is None else training.threads
+    return replace(config, env=config.env.resolved(), training=replace(training, device=device, threads=threads))
+
+
+def worker_count(config: RunConfig) -> int:
+    """Processes for evaluation: one a core, no more than there are episodes."""
+    wanted = _cores() if config.training.eval_workers is None else config.training.eval_workers
+    return max(1, min(wanted, config.training.eval_episodes * len(config.env.splits)))
+
+
+def _cores() -> int:
+    """Those that this process may use, which a container or a scheduler can set below the machine's."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
