@@ -1,0 +1,103 @@
+"""Any Gymnasium environment with image observations and a box of actions, in the form that our agents see."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any, SupportsFloat
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.spaces import Box
+from PIL import Image
+
+from cbm.errors import CBMError
+
+
+class NotPixels(CBMError):
+    """The environment's observations or actions are not of the kind that this package learns from."""
+
+
+class PixelTask(gym.Wrapper):
+    """Observations as `frame_stack` RGB frames (3 * stack, size, size) uint8, actions in [-1, 1], one a `repeat` steps.
+
+    The same form as the suite's own tasks. Only the last frame of a repeat becomes an observation.
+    """
+
+    def __init__(self, env: gym.Env, size: int, frame_stack: int, action_repeat: int) -> None:
+        super().__init__(env)
+        self._channels_last = _layout(env.observation_space, env)
+        actions = _bounded(env.action_space, env)
+        self._low, self._high = actions.low, actions.high
+        self._size, self._repeat = size, action_repeat
+        self._frames: deque[np.ndarray] = deque(maxlen=frame_stack)
+        self.observation_space = Box(0, 255, (3 * frame_stack, size, size), np.uint8)
+        self.action_space = Box(-1.0, 1.0, actions.shape, np.float32)
+
+    def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[np.ndarray, dict[str, Any]]:
+        obs, info = self.env.reset(seed=seed, options=options)
+        self._frames.extend([self._frame(obs)] * self._frames.maxlen)  # type: ignore[operator]
+        return np.concatenate(self._frames), info
+
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, SupportsFloat, bool, bool, dict[str, Any]]:
+        unit = (np.clip(action, -1.0, 1.0) + 1.0) / 2.0
+        inner = (self._low + unit * (self._high - self._low)).astype(self.env.action_space.dtype)
+        total = 0.0
+        for _ in range(self._repeat):
+            obs, reward, terminated, truncated, info = self.env.step(inner)
+            total += float(reward)
+            if terminated or truncated:
+                break
+        self._frames.append(self._frame(obs))
+        return np.concatenate(self._frames), total, terminated, truncated, info
+
+    def _frame(self, obs: np.ndarray) -> np.ndarray:
+        image = np.asarray(obs)
+        if image.ndim == 2:
+            image = image[..., None]
+        elif not self._channels_last:
+            image = image.transpose(1, 2, 0)
+        if image.shape[2] == 1:
+            image = np.repeat(image, 3, axis=2)
+        if image.shape[:2] != (self._size, self._size):
+            resized = Image.fromarray(np.ascontiguousarray(image)).resize(
+                (self._size, self._size), Image.Resampling.BOX
+            )
+            image = np.asarray(resized)
+        return np.ascontiguousarray(image.transpose(2, 0, 1))
+
+
+def adapt(env_id: str, size: int, frame_stack: int, action_repeat: int) -> PixelTask:
+    """`gymnasium.make` on `module:ID` (the module registers ID), wrapped for our agents."""
+    try:
+        env = gym.make(env_id, render_mode="rgb_array")
+    except TypeError:  # an environment without render modes
+        env = gym.make(env_id)
+    except (gym.error.Error, ImportError) as error:
+        raise CBMError(f"--env {env_id}: {error}") from error
+    return PixelTask(env, size, frame_stack, action_repeat)
+
+
+def _layout(space: gym.Space, env: gym.Env) -> bool:
+    """Whether the channels come last; an error where observations are not uint8 images."""
+    shape = space.shape or ()
+    if isinstance(space, Box) and space.dtype == np.uint8:
+        if len(shape) == 2 or (len(shape) == 3 and shape[2] in (1, 3)):
+            return True
+        if len(shape) == 3 and shape[0] in (1, 3):
+            return False
+    raise NotPixels(
+        f"{_name(env)}: observations must be uint8 images (H, W), (H, W, 1|3) or (1|3, H, W), not {space}. "
+        "An environment that can render becomes one with gymnasium.wrappers.AddRenderObservation."
+    )
+
+
+def _bounded(space: gym.Space, env: gym.Env) -> Box:
+    if not isinstance(space, Box) or len(space.shape) != 1:
+        raise NotPixels(f"{_name(env)}: actions must be a Box of one axis, not {space}.")
+    if not (np.isfinite(space.low).all() and np.isfinite(space.high).all()):
+        raise NotPixels(f"{_name(env)}: the action space has no finite bounds ({space}), so it cannot be scaled.")
+    return space
+
+
+def _name(env: gym.Env) -> str:
+    return env.spec.id if env.spec is not None else type(env.unwrapped).__name__
