@@ -1,0 +1,219 @@
+"""Evaluation episodes, each with its own seed, spread over worker processes.
+
+A worker holds its own agent and environments and plays whole episodes on one thread; the parent sends it weights and
+seeds. An episode depends on the weights and its seed alone, so the returns do not depend on how many workers there
+are, and nothing here touches the random state of training. (Stepping the environments in workers and acting in the
+parent was as fast on two cores, waits for the slowest of each step, and mixes the memories of recurrent agents.)
+"""
+
+from __future__ import annotations
+
+import multiprocessing as mp
+import signal
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cbm.errors import CBMError
+from cbm.seeds import seed_for
+
+if TYPE_CHECKING:
+    import gymnasium as gym
+
+    from cbm.config import RunConfig
+    from cbm.types import Agent
+
+
+class Interrupted(Exception):
+    """Evaluation was given up because the run was asked to stop."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One episode to play: the split of the videos, and the seed."""
+
+    split: str
+    seed: int
+
+
+@dataclass(frozen=True)
+class Episode:
+    """One episode played."""
+
+    job: Job
+    total: float
+    length: int
+    background: str
+
+
+def plan(config: RunConfig, env_step: int, episodes: int, splits: tuple[str, ...]) -> list[Job]:
+    """The episodes of an evaluation: the same for every agent with the same run seed at the same step."""
+    return [
+        Job(split, seed_for(config.seed, f"eval/{split}", env_step, index))
+        for split in splits
+        for index in range(episodes)
+    ]
+
+
+def play(
+    agent: Agent, env: gym.Env, job: Job, env_step: int, watch: Callable[[np.ndarray, float], None] | None = None
+) -> Episode:
+    """One episode without exploration. `watch` sees every observation and the return so far."""
+    import torch
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(job.seed)  # for a policy that samples even when it does not explore
+        obs, info = env.reset(seed=job.seed)
+        background = str(info.get("background", "none"))
+        total, length, over = 0.0, 0, False
+        while not over:
+            if watch is not None:
+                watch(obs, total)
+            obs, reward, terminated, truncated, info = env.step(agent.act(obs, env_step, explore=False))
+            total, length, over = total + float(reward), length + 1, terminated or truncated
+        if watch is not None:
+            watch(obs, total)
+    return Episode(job, total, length, background)
+
+
+def summarise(episodes: list[Episode]) -> dict[str, dict[str, Any]]:
+    """By split: every return, their mean and (population) standard deviation."""
+    result: dict[str, dict[str, Any]] = {}
+    for split in dict.fromkeys(episode.job.split for episode in episodes):
+        own = [episode for episode in episodes if episode.job.split == split]
+        returns = [episode.total for episode in own]
+        result[split] = {
+            "mean": float(np.mean(returns)),
+            "std": float(np.std(returns)),
+            "returns": returns,
+            "lengths": [episode.length for episode in own],
+            "backgrounds": [episode.background for episode in own],
+        }
+    return result
+
+
+class Workers:
+    """Processes that play episodes."""
+
+    def __init__(self, config: Mapping[str, Any], count: int) -> None:
+        context = mp.get_context("spawn")  # a fork would inherit GL contexts and PyTorch's threads
+        self._links: list[Connection] = []
+        self._processes: list[Any] = []
+        for _ in range(count):
+            ours, theirs = context.Pipe()
+            process = context.Process(target=_serve, args=(theirs, dict(config)), daemon=True)
+            process.start()
+            theirs.close()
+            self._links.append(ours)
+            self._processes.append(process)
+
+    def play(
+        self, state: Mapping[str, Any], jobs: list[Job], env_step: int, stop: Callable[[], bool] = lambda: False
+    ) -> list[Episode]:
+        """The episodes of `jobs`, in their order, by an agent with this state."""
+        from cbm.state_tree import pack
+
+        skeleton, tensors = pack({**state, "optimizers": {}})
+        weights = (skeleton, {name: tensor.numpy() for name, tensor in tensors.items()})
+        waiting = list(enumerate(jobs))
+        results: dict[int, Episode] = {}
+        busy: set[Connection] = set()
+
+        def hand_out(link: Connection) -> None:
+            if waiting:
+                link.send((env_step, *waiting.pop(0)))
+                busy.add(link)
+            else:
+                busy.discard(link)
+
+        try:
+            for link in self._links:
+                link.send(weights)
+                hand_out(link)
+            while busy:
+                if stop():
+                    raise Interrupted
+                for ready in wait(list(busy), timeout=0.2):
+                    assert isinstance(ready, Connection)
+                    index, answer = ready.recv()
+                    if isinstance(answer, str):
+                        raise CBMError(f"an evaluation episode failed in its worker:\n{answer}")
+                    results[index] = answer
+                    hand_out(ready)
+        except (EOFError, BrokenPipeError, ConnectionResetError) as error:
+            codes = [process.exitcode for process in self._processes]
+            raise CBMError(f"an evaluation worker died (exit codes {codes}). Is the machine out of memory?") from error
+        return [results[index] for index in range(len(jobs))]
+
+    def close(self) -> None:
+        for link in self._links:
+            link.close()
+        for process in self._processes:
+            process.join(timeout=2)  # an idle worker ends by itself when its link closes
+            process.kill()
+            process.join()
+
+
+def _serve(link: Connection, config: dict[str, Any]) -> None:
+    """A worker. It ends when its parent does, however that ends."""
+    for number in (signal.SIGINT, signal.SIGTERM):  # they go to the whole group; the parent decides
+        signal.signal(number, signal.SIG_IGN)
+    player: _Player | None = None
+    weights: Any = None
+    while True:
+        try:
+            message = link.recv()
+        except (EOFError, ConnectionResetError):
+            break
+        if isinstance(message[0], dict):
+            weights = message
+            continue
+        env_step, index, job = message
+        try:
+            if player is None:
+                player = _Player(config)
+            link.send((index, player.play(weights, job, env_step)))
+        except Exception:
+            link.send((index, traceback.format_exc()))
+    if player is not None:
+        player.close()
+
+
+class _Player:
+    """A worker's agent and its environments, made when they are first needed."""
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        import torch
+
+        from cbm.config import from_json
+
+        torch.set_num_threads(1)
+        self._config = from_json(config)
+        self._envs: dict[str, gym.Env] = {}
+        self._agent: Any = None
+        self._loaded: Any = None
+
+    def play(self, weights: Any, job: Job, env_step: int) -> Episode:
+        import torch
+
+        from cbm.factory import Shapes, load_weights, make_environment, make_run_agent
+        from cbm.state_tree import unpack
+
+        if job.split not in self._envs:
+            self._envs[job.split] = make_environment(self._config.env, job.split)
+        env = self._envs[job.split]
+        if self._agent is None:
+            self._agent = make_run_agent(self._config, Shapes.of(env))
+        if self._loaded is not weights:
+            skeleton, arrays = self._loaded = weights
+            tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
+            load_weights(self._agent, unpack(skeleton, tensors))
+        return play(self._agent, env, job, env_step)
+
+    def close(self) -> None:
+        for env in self._envs.values():
+            env.close()

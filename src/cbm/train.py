@@ -1,0 +1,159 @@
+"""The training loop: act, step, store, update; every so often evaluate, log, save."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from cbm import checkpoint
+from cbm.config import RunConfig, read_config, to_json, write_config
+from cbm.evaluate import Interrupted, Workers, plan, summarise
+from cbm.factory import make_environment, resolve_machine, worker_count
+from cbm.load import film_best
+from cbm.logs import Logs, NotFinite, Stopwatch, start_wandb
+from cbm.progress import Show
+from cbm.provenance import provenance
+from cbm.run_dir import RunDir, open_existing, open_new
+from cbm.session import At, Saver, Session
+from cbm.stop import Stop, explain_full_disk
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended: `signal` is None where it is complete."""
+
+    at: At
+    signal: int | None
+
+
+def train(config: RunConfig, out: Path | str, *, wandb: bool = False, quiet: bool = False) -> Outcome:
+    """Train in the directory `out`, which must not hold a run yet."""
+    run = RunDir(Path(out))
+    with explain_full_disk(run), run.locked():
+        open_new(run.root)
+        return _loop(resolve_machine(config), run, wandb, quiet)
+
+
+def resume(out: Path | str, *, total_steps: int | None = None, wandb: bool = False, quiet: bool = False) -> Outcome:
+    """Go on with the run in `out`; the result is that of a run without interruption. `total_steps` prolongs it."""
+    run = open_existing(Path(out))
+    with explain_full_disk(run), run.locked():
+        config = read_config(run.config)
+        if total_steps is not None:
+            config = replace(config, training=replace(config.training, total_steps=total_steps))
+        return _loop(config, run, wandb, quiet)
+
+
+def _loop(config: RunConfig, run: RunDir, wandb: bool, quiet: bool) -> Outcome:
+    settings, repeat = config.training, config.env.action_repeat
+    assert repeat is not None
+    assert settings.threads is not None
+    torch.set_num_threads(settings.threads)
+    with ExitStack() as stack:
+        stop = stack.enter_context(Stop())
+        env = make_environment(config.env, "train")
+        stack.callback(env.close)
+        checkpoint.clear_unfinished(run.checkpoints)
+        found = checkpoint.load_newest(run.checkpoints)
+        state = None if found is None else found[1]
+        session = Session(config, env, run.replay, state)
+        agent, replay, rollout, means, at = session.agent, session.replay, session.rollout, session.means, session.at
+        write_config(run.config, config, provenance())
+        workers = Workers(to_json(config), worker_count(config))
+        stack.callback(workers.close)
+        logs = Logs(run, at.env_step, state and state["lengths"], wandb and start_wandb(run, to_json(config)))
+        stack.callback(logs.close)
+        show = stack.enter_context(Show(settings.total_steps, at.env_step, quiet))
+        if state is not None:
+            show.say(f"{run.root}: going on from the checkpoint at environment step {at.env_step:,}")
+        clock, saver, last_return = Stopwatch(), Saver(run, session, logs, state is not None), None
+
+        def due(every: int) -> bool:
+            """Whether the last agent step reached or passed a multiple of `every`."""
+            return at.env_step // every > (at.env_step - repeat) // every
+
+        while True:
+            finished = at.env_step >= settings.total_steps
+            if at.evaluated != at.env_step and (finished or due(settings.eval_every)):
+                jobs = plan(config, at.env_step, settings.eval_episodes, config.env.splits)
+                try:
+                    with clock("evaluate"):
+                        episodes = workers.play(agent.state_dict(), jobs, at.env_step, stop.__bool__)
+                except Interrupted:  # `evaluated` stays as it was: the resumed run plays this evaluation first
+                    saver.save()
+                    break
+                at.evaluated = at.env_step
+                results = summarise(episodes)
+                logs.write(logs.evals, {"env_step": at.env_step, "updates": at.updates, **results})
+                show.say(_scores(at.env_step, results))
+            if stop or finished or due(settings.checkpoint_every) or saver.overdue(settings.checkpoint_minutes):
+                with clock("checkpoint"):
+                    saver.save()
+            if stop or finished:
+                break
+
+            with clock("act"):
+                if at.env_step < settings.seed_steps:
+                    action = session.random_actions.uniform(-1.0, 1.0, env.action_space.shape).astype(np.float32)
+                else:
+                    action = agent.act(rollout.obs, at.env_step, explore=True)
+            with clock("environment"):
+                obs, reward, terminated, truncated, _ = rollout.step(action)
+            with clock("replay"):
+                replay.add(action, reward, obs, terminated, truncated)
+            at.env_step, at.agent_step = at.env_step + repeat, at.agent_step + 1
+            if terminated or truncated:
+                last_return = rollout.total
+                logs.write(logs.metrics, _episode_line(at, session))
+                with clock("environment"):
+                    session.begin_episode(rollout.index + 1)
+
+            while at.updates < _updates_due(at, config):
+                with clock("sample"):
+                    batch = agent.sample(replay, session.sampling)
+                with clock("update"):
+                    metrics = agent.update(batch, at.env_step)
+                try:
+                    means.add(metrics, at.env_step)
+                except NotFinite as error:
+                    raise NotFinite(f"{error} {saver.advice()}") from None
+                at.updates += 1
+            if due(settings.log_every) and means.sums:
+                counters = {"env_step": at.env_step, "agent_step": at.agent_step, "updates": at.updates}
+                logs.write(logs.metrics, counters | means.take())
+                logs.timings.append(counters | {"seconds": clock.seconds})
+            show.update(at.env_step, at.agent_step, at.updates, last_return)
+
+        if stop:
+            show.say(f"stopped at environment step {at.env_step:,}, saved. Go on with: {run.resume_command}")
+        elif settings.film:
+            show.say(f"film of the best episode: {film_best(config, run, agent)}")
+    return Outcome(at, stop.signal)
+
+
+def _updates_due(at: At, config: RunConfig) -> int:
+    """How many updates there should have been by now: the first comes when the seed steps are over."""
+    repeat = config.env.action_repeat or 1
+    first = max(1, -(-config.training.seed_steps // repeat))
+    return int(max(0, at.agent_step - first + 1) * config.agent.updates_per_step)
+
+
+def _episode_line(at: At, session: Session) -> dict[str, Any]:
+    rollout = session.rollout
+    return {
+        "env_step": at.env_step,
+        "episode": rollout.index,
+        "episode_return": rollout.total,
+        "episode_length": rollout.length,
+        "background": rollout.background,
+    }
+
+
+def _scores(env_step: int, results: dict[str, dict[str, Any]]) -> str:
+    parts = [f"{split} {result['mean']:.1f} (std {result['std']:.1f})" for split, result in results.items()]
+    return f"evaluation at {env_step:,}: {', '.join(parts)}"
