@@ -125,7 +125,7 @@ class DrQ:
             )
 
         q = self.critic(z, batch.action.repeat(config.shifts, 1))
-        target = self._target(batch, z_next)
+        target = self.target(batch, z_next)
         losses["critic"] = td_loss(q, target.repeat(config.shifts, 1))
         steps = {"encoder": 1, "projection": config.projection_steps, "critic": 1}
         metrics |= minimise(losses, self.weights, steps, self.optimizers)
@@ -144,17 +144,22 @@ class DrQ:
         return random_shift(obs.repeat(copies, 1, 1, 1), self.generator, self.config.shift_pad)
 
     @torch.no_grad()
-    def _target(self, batch: Batch, z_next: Tensor) -> Tensor:
+    def target(self, batch: Batch, z_next: Tensor) -> Tensor:
         """y = r + gamma * mean over shifts of (min_i Q_i'(z', a') - alpha log pi(a' | z')), a' ~ pi(z')."""
         action, log_pi = squashed_gaussian(self.actor(z_next), self.generator)
         value = torch.minimum(*self.target_critic(z_next, action)) - self.temperature() * log_pi
         mean = value.view(self.config.shifts, -1, 1).mean(dim=0)
         return batch.n_step_reward + batch.n_step_discount * mean
 
-    def _update_actor(self, z: Tensor) -> Metrics:
+    def actor_loss(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        """alpha log pi(a | z) - min_i Q_i(z, a), a ~ pi(z); and log pi."""
         action, log_pi = squashed_gaussian(self.actor(z), self.generator)
-        alpha = self.temperature()
-        losses = {"actor": (alpha.detach() * log_pi - torch.minimum(*self.critic(z, action))).mean()}
+        alpha = self.temperature().detach()
+        return (alpha * log_pi - torch.minimum(*self.critic(z, action))).mean(), log_pi
+
+    def _update_actor(self, z: Tensor) -> Metrics:
+        actor_loss, log_pi = self.actor_loss(z)
+        losses, alpha = {"actor": actor_loss}, self.temperature()
         steps = {"actor": 1}
         if self.config.learn_temperature:
             losses["temperature"] = (alpha * (-log_pi + self.setup.action_dim).detach()).mean()

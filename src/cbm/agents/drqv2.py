@@ -115,7 +115,7 @@ class DrQv2:
             reward = batch.reward if config.objective_reward == "one-step" else batch.n_step_reward
             losses, metrics = self.objective.losses(z, batch.action, reward, z_next, self.actor.mean)
 
-        q, target = self.critic(self._critic_view(z), batch.action), self._target(batch, z_boot, std)
+        q, target = self.critic(self._critic_view(z), batch.action), self.target(batch, z_boot, std)
         losses["critic"] = td_loss(q, target)
         steps = {"encoder": 1, "projection": config.projection_steps, "critic": 1}
         metrics |= minimise(losses, self.weights, steps, self.optimizers)
@@ -127,7 +127,7 @@ class DrQv2:
 
         if self.updates % config.actor_every == 0:
             metrics |= minimise(
-                {"actor": self._actor_loss(z.detach(), std)}, {"actor": 1.0}, {"actor": 1}, self.optimizers
+                {"actor": self.actor_loss(z.detach(), std)}, {"actor": 1.0}, {"actor": 1}, self.optimizers
             )
         if self.updates % config.target_every == 0:
             soft_update(self.target_critic.parameters(), self.critic.parameters(), config.target_rate)
@@ -142,12 +142,13 @@ class DrQv2:
         return z if self.objective is None else z.detach()
 
     @torch.no_grad()
-    def _target(self, batch: Batch, z_boot: Tensor, std: float) -> Tensor:
+    def target(self, batch: Batch, z_boot: Tensor, std: float) -> Tensor:
         """y = sum_k gamma^k r_{t+k} + gamma^n min_i Q_i'(z_{t+n}, pi(z_{t+n}) + clipped noise)."""
         action = noisy_action(self.actor.mean(z_boot), std, self.generator, self.config.noise_clip)
         return batch.n_step_reward + batch.n_step_discount * torch.minimum(*self.target_critic(z_boot, action))
 
-    def _actor_loss(self, z: Tensor, std: float) -> Tensor:
+    def actor_loss(self, z: Tensor, std: float) -> Tensor:
+        """-min_i Q_i(z, pi(z) + clipped noise)."""
         action = noisy_action(self.actor.mean(z), std, self.generator, self.config.noise_clip)
         return -torch.minimum(*self.critic(z, action)).mean()
 

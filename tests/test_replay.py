@@ -1,0 +1,251 @@
+"""Replay against an oracle: frames show their own number, rewards and actions say where they belong."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cbm.errors import CBMError
+from cbm.replay import Replay
+
+STACK, SIZE = 3, 4
+
+
+def observation(number: int) -> np.ndarray:
+    """A stack whose newest frame shows `number` in base 256; replay must not look at the older ones."""
+    obs = np.full((3 * STACK, SIZE, SIZE), 255, np.uint8)
+    obs[-3:, 0, 0] = [number // 65536, number // 256 % 256, number % 256]
+    return obs
+
+
+def numbers(images: object) -> np.ndarray:
+    """(B, C, H, W) -> (B, stack), the numbers that the frames show."""
+    corner = np.asarray(images)[:, :, 0, 0].reshape(-1, STACK, 3).astype(np.int64)
+    return corner @ [65536, 256, 1]
+
+
+class World:
+    """Episodes of the given lengths in a replay, and in plain lists beside it. Reward of the step into frame i: i."""
+
+    def __init__(self, directory: Path, capacity: int = 1_000, margin: int = 20) -> None:
+        self.replay = Replay.create(directory, (3 * STACK, SIZE, SIZE), 2, capacity, margin)
+        self.start: list[int] = []  # of each frame's episode
+        self.end: list[int] = []  # last frame of each frame's episode so far
+        self.terminal: set[int] = set()
+        self.background: list[int] = []
+
+    def episode(self, steps: int, terminal: bool = False, background: int = -1, finish: bool = True) -> World:
+        first = len(self.start)
+        self.replay.add_first(observation(first), background)
+        for i in range(first + 1, first + steps + 1):
+            last = finish and i == first + steps
+            action = np.array([i, -i], np.float32)
+            self.replay.add(action, float(i), observation(i), last and terminal, last and not terminal)
+        self.start += [first] * (steps + 1)
+        self.end += [first + steps] * (steps + 1)
+        self.background += [background] * (steps + 1)
+        if terminal:
+            self.terminal.add(first + steps)
+        return self
+
+    def valid(self) -> set[int]:
+        """Frames t from which a transition can be sampled."""
+        tail = max(0, len(self.start) - self.replay.capacity)
+        return {
+            t
+            for t in range(tail, len(self.start))
+            if t < self.end[t] and (self.start[t] >= tail or t - STACK + 1 >= tail)
+        }
+
+    def stack(self, t: int) -> list[int]:
+        return [max(self.start[t], t - k) for k in reversed(range(STACK))]
+
+    def check(self, n_step: int, discount: float, size: int = 256, seed: int = 0) -> set[int]:
+        """Every sampled transition is what the lists say; returns the frames that were drawn."""
+        batch = self.replay.sample(size, np.random.default_rng(seed), n_step, discount)
+        drawn = numbers(batch.obs)[:, -1]
+        for b, t in enumerate(drawn.tolist()):
+            m = min(n_step, self.end[t] - t)
+            assert numbers(batch.obs)[b].tolist() == self.stack(t)
+            assert numbers(batch.next_obs)[b].tolist() == self.stack(t + 1)
+            assert numbers(batch.boot_obs)[b].tolist() == self.stack(t + m)
+            assert batch.action[b].tolist() == [t + 1, -(t + 1)]
+            assert batch.reward[b].item() == t + 1
+            total = sum(discount**k * (t + 1 + k) for k in range(m))
+            assert batch.n_step_reward[b].item() == pytest.approx(total, rel=1e-5)
+            bootstrap = 0.0 if t + m in self.terminal else discount**m
+            assert batch.n_step_discount[b].item() == pytest.approx(bootstrap)
+        for scalar in (batch.reward, batch.n_step_reward, batch.n_step_discount):
+            assert scalar.shape == (size, 1)
+        return set(drawn.tolist())
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    episodes=st.lists(st.tuples(st.integers(1, 12), st.booleans()), min_size=1, max_size=12),
+    unfinished=st.integers(0, 6),
+    capacity=st.integers(6, 60),
+    n_step=st.integers(1, 5),
+)
+def test_oracle(episodes: list[tuple[int, bool]], unfinished: int, capacity: int, n_step: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        world = World(Path(folder), capacity, margin=5)
+        for steps, terminal in episodes:
+            world.episode(steps, terminal)
+        if unfinished:
+            world.episode(unfinished, finish=False)
+        valid = world.valid()
+        assert len(world.replay) == len(valid)
+        if not valid:
+            with pytest.raises(CBMError, match="nothing to sample"):
+                world.check(n_step, 0.9)
+            return
+        drawn = world.check(n_step, 0.9, size=20 * len(valid))
+        assert drawn <= valid
+        if len(valid) < 10:
+            assert drawn == valid
+
+
+def test_sampling_is_uniform_over_transitions(tmp_path: Path) -> None:
+    world = World(tmp_path).episode(1).episode(9)
+    batch = world.replay.sample(20_000, np.random.default_rng(0))
+    counts = np.bincount(numbers(batch.obs)[:, -1], minlength=12)[[0, *range(2, 11)]]
+    assert np.abs(counts / 20_000 - 0.1).max() < 0.01
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    before=st.lists(st.integers(1, 9), min_size=1, max_size=8),
+    unfinished=st.integers(0, 5),
+    after=st.integers(0, 30),
+    capacity=st.integers(8, 40),
+)
+def test_going_back_to_a_checkpoint(before: list[int], unfinished: int, after: int, capacity: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        world = World(Path(folder), capacity, margin=10)
+        for steps in before:
+            world.episode(steps)
+        if unfinished:
+            world.episode(unfinished, finish=False)
+        replay, state = world.replay, json.loads(json.dumps(world.replay.state()))
+        length, going_on = len(replay), replay.unfinished()
+        samples = [replay.sample(16, np.random.default_rng(1), n_step=3) for _ in range(2)] if length else []
+        indices = replay.indices()
+        for i in range(min(after, replay.room(state))):  # what a killed run may have written
+            replay.add_first(observation(1000 + i))
+        replay.close()
+
+        world.replay = Replay.open(Path(folder), state)
+        assert len(world.replay) == length
+        assert world.replay.state() == state
+        assert np.array_equal(world.replay.indices(), indices)
+        for sample in samples:
+            again = world.replay.sample(16, np.random.default_rng(1), n_step=3)
+            for name in vars(sample):
+                assert np.array_equal(getattr(sample, name), getattr(again, name)), name
+        if going_on is None:
+            assert world.replay.unfinished() is None
+        else:
+            actions, frame = world.replay.unfinished()  # type: ignore[misc]
+            assert np.array_equal(actions, going_on[0])
+            assert np.array_equal(frame, going_on[1])
+        if unfinished == 0:  # and it goes on as if nothing had happened
+            world.episode(7).episode(4, terminal=True)
+            world.check(3, 0.9)
+
+
+def test_room_is_exact_and_an_overwritten_checkpoint_is_noticed(tmp_path: Path) -> None:
+    world = World(tmp_path, capacity=30, margin=10)
+    for _ in range(6):
+        world.episode(9)
+    replay, state = world.replay, world.replay.state()
+    assert replay.room(state) == 10
+    for _ in range(10):
+        replay.add_first(observation(0))
+    assert replay.room(state) == 0
+    assert len(Replay.open(tmp_path, state)) > 0
+    replay.add_first(observation(0))
+    assert replay.room(state) == -1
+    with pytest.raises(CBMError, match="overwritten"):
+        Replay.open(tmp_path, state)
+
+
+def test_unfinished_episode(tmp_path: Path) -> None:
+    replay = World(tmp_path).episode(3).episode(4, finish=False).replay
+    actions, frame = replay.unfinished()  # type: ignore[misc]
+    assert actions.tolist() == [[i, -i] for i in range(5, 9)]
+    assert numbers(np.tile(frame, (STACK, 1, 1))[None])[0, -1] == 8
+    replay.add(np.zeros(2, np.float32), 0.0, observation(9), False, True)
+    assert replay.unfinished() is None
+    with pytest.raises(CBMError, match="add_first"):
+        replay.add(np.zeros(2, np.float32), 0.0, observation(9), False, False)
+
+
+def test_one_background_a_batch(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    for background in (0, 1, 2, 1):
+        world.episode(5, background=background)
+    seen = set()
+    for seed in range(20):
+        batch = world.replay.sample(32, np.random.default_rng(seed), one_background=True)
+        labels = {world.background[t] for t in numbers(batch.obs)[:, -1]}
+        assert len(labels) == 1
+        seen |= labels
+    assert seen == {0, 1, 2}
+
+
+def test_late_rewards_are_those_that_end_with_r_t(tmp_path: Path) -> None:
+    world = World(tmp_path).episode(10)
+    batch = world.replay.sample(200, np.random.default_rng(0), n_step=3, discount=0.5, late_rewards=True)
+    for t, reward in zip(numbers(batch.obs)[:, -1], batch.n_step_reward, strict=True):
+        expected = sum(0.5**k * (t - 1 + k) for k in range(3) if t - 1 + k > 0)  # r_{t-2}, r_{t-1}, r_t
+        assert reward.item() == pytest.approx(expected)
+
+
+def test_random_access(tmp_path: Path) -> None:
+    world = World(tmp_path, capacity=20).episode(12).episode(12, background=3)
+    indices = world.replay.indices()
+    assert indices.tolist() == [*range(8, 13), *range(13, 26)]
+    assert numbers(world.replay.observations(indices)).tolist() == [world.stack(t) for t in indices]
+    assert world.replay.records(indices)["background"].tolist() == [world.background[t] for t in indices]
+    assert Replay.open(tmp_path, world.replay.state(), writable=False).indices().tolist() == indices.tolist()
+
+
+def test_files_are_sparse_and_bytes_per_step_are_bounded(tmp_path: Path) -> None:
+    replay = Replay.create(tmp_path, (9, 84, 84), 6)
+    files = [tmp_path / "frames.npy", tmp_path / "steps.npy"]
+    assert sum(file.stat().st_blocks * 512 for file in files) < 1e6
+    frame = np.random.default_rng(0).integers(0, 256, (9, 84, 84), dtype=np.uint8)
+    replay.add_first(frame)
+    for i in range(500):
+        replay.add(np.zeros(6, np.float32), 0.0, frame, False, i == 499)
+    replay.flush()
+    assert sum(file.stat().st_blocks * 512 for file in files) / 500 < 21_300
+
+
+def test_a_full_disk_is_an_error_that_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(tmp_path).episode(3)
+    state = world.replay.state()
+    monkeypatch.setattr(os, "pwrite", lambda fd, data, offset: len(data) // 2)
+    with pytest.raises(OSError, match="No space") as error:
+        world.replay.add_first(observation(9))
+    assert error.value.errno == errno.ENOSPC
+    assert world.replay.state() == state
+    assert world.replay.unfinished() is None
+
+
+def test_wrong_shapes_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(CBMError, match="RGB"):
+        Replay.create(tmp_path, (4, 84, 84), 1)
+    with pytest.raises(CBMError, match="does not hold"):
+        Replay.create(tmp_path, (9, 84, 84), 1, capacity=3)
+    with pytest.raises(CBMError, match="frames are"):
+        World(tmp_path).replay.add_first(np.zeros((9, 5, 5), np.uint8))
