@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from cbm.errors import CBMError, UnknownChoice
 
@@ -59,3 +61,27 @@ def choose_backend() -> str:
 
 
 BACKEND = choose_backend()
+
+
+@contextmanager
+def borrowed() -> Iterator[None]:
+    """Bind GL contexts of our own inside; afterwards the thread has again the one that it had before, or none.
+
+    dm_control remembers which context it bound last and does not look whether it still is: after a frame of ours, its
+    `physics.render` would draw into our buffers. And a context that is bound nowhere can be used from any thread.
+    """
+    if BACKEND != "egl":  # dm_control gives OSMesa a thread of its own
+        yield
+        return
+    from OpenGL import EGL
+
+    context, surface = EGL.eglGetCurrentContext(), EGL.eglGetCurrentSurface(EGL.EGL_DRAW)
+    display = EGL.eglGetCurrentDisplay()
+    try:
+        yield
+    finally:
+        if context:
+            EGL.eglMakeCurrent(display, surface, surface, context)
+        elif EGL.eglGetCurrentContext():
+            none = EGL.EGL_NO_SURFACE
+            EGL.eglMakeCurrent(EGL.eglGetCurrentDisplay(), none, none, EGL.EGL_NO_CONTEXT)

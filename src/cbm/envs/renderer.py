@@ -6,6 +6,7 @@ round shapes coarser and the background texture smaller, at a mean difference of
 
 from __future__ import annotations
 
+import atexit
 import weakref
 from dataclasses import dataclass
 
@@ -36,23 +37,37 @@ MODES: dict[str, Quality] = {
 }
 
 
+_open: weakref.WeakSet[Renderer] = weakref.WeakSet()
+
+
+def _close_all() -> None:
+    for renderer in list(_open):
+        renderer.close()
+
+
 class Renderer:
-    """Draws camera `camera_id` of a model. Holds GL memory: `close()` it. Use it from one thread."""
+    """Draws camera `camera_id` of a model. Holds GL memory: `close()` it."""
 
     def __init__(self, model: mujoco.MjModel, height: int, width: int, mode: str = "fast", camera_id: int = 0) -> None:
         quality = choose("renderer", mode, MODES)
         self.height, self.width = height, width
         self._model = model
         try:
-            self._gl = mujoco.GLContext(width, height)
-            self._gl.make_current()
-            self._context = _new_context(model, height, width, quality)
+            with gl.borrowed():
+                self._gl = mujoco.GLContext(width, height)
+                self._gl.make_current()
+                self._context = _new_context(model, height, width, quality)
         except Exception as error:
             raise CBMError(
                 f"OpenGL ({gl.BACKEND}) could not be started: {error}. Try MUJOCO_GL=osmesa, or: {gl.INSTALL_HINT}"
             ) from error
         self._finalizer = weakref.finalize(self, _free, self._gl, self._context)
-        self._sky = SkyTexture(model, self._context, _sky_side(quality, max(height, width)))
+        self._finalizer.atexit = False  # _close_all comes sooner
+        if not _open:
+            # Registered after MuJoCo's own handler, which ends EGL, and so run before it.
+            atexit.register(_close_all)
+        _open.add(self)
+        self._sky = SkyTexture(model, self._context, sky_side(quality, max(height, width)))
         self._scene = mujoco.MjvScene(model, maxgeom=1000)
         self._option = mujoco.MjvOption()
         self._perturb = mujoco.MjvPerturb()
@@ -67,11 +82,16 @@ class Renderer:
         """The frame (H, W, 3) of the current state, before the given sky (None: the model's own)."""
         if self.closed:
             raise CBMError("this renderer is closed")
-        self._gl.make_current()  # 5 microseconds; other renderers and dm_control may have come between
-        if sky is not None:
-            rotation = data.cam_xmat[self._camera.fixedcamid].reshape(3, 3)
-            fovy = self._model.cam_fovy[self._camera.fixedcamid]
-            self._sky.show(sky, visible_faces(rotation, fovy, self.width / self.height))
+        with gl.borrowed():
+            self._gl.make_current()
+            if sky is not None:
+                rotation = data.cam_xmat[self._camera.fixedcamid].reshape(3, 3)
+                fovy = self._model.cam_fovy[self._camera.fixedcamid]
+                self._sky.show(sky, visible_faces(rotation, fovy, self.width / self.height))
+            self._draw(data)
+        return self._pixels[::-1].copy()  # OpenGL's first row is the lowest
+
+    def _draw(self, data: mujoco.MjData) -> None:
         mujoco.mjv_updateScene(
             self._model,
             data,
@@ -84,7 +104,6 @@ class Renderer:
         self._keep_ground_out_of_shadow_pass()
         mujoco.mjr_render(self._viewport, self._scene, self._context)
         mujoco.mjr_readPixels(self._pixels, None, self._viewport, self._context)
-        return self._pixels[::-1].copy()  # OpenGL's first row is the lowest
 
     def _keep_ground_out_of_shadow_pass(self) -> None:
         # The ground has nothing below it to throw a shadow on, and as decoration it is lit and reflects all the same.
@@ -112,7 +131,7 @@ def ground_plane(model: mujoco.MjModel) -> int | None:
     return None
 
 
-def _sky_side(quality: Quality, pixels: int) -> int:
+def sky_side(quality: Quality, pixels: int) -> int:
     """The smallest halving of SKY_SIZE that still has the texels that a frame of so many pixels samples."""
     side = SKY_SIZE
     if quality.texels_per_pixel is not None:
@@ -141,6 +160,7 @@ def _new_context(model: mujoco.MjModel, height: int, width: int, quality: Qualit
 
 
 def _free(context_gl: mujoco.GLContext, context: mujoco.MjrContext) -> None:
-    context_gl.make_current()
-    context.free()
-    context_gl.free()
+    with gl.borrowed():
+        context_gl.make_current()
+        context.free()
+        context_gl.free()

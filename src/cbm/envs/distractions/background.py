@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 
 import numpy as np
@@ -57,9 +58,20 @@ class Background(Distraction):
             self.frame += self.direction
 
     def apply(self, scene: Scene) -> None:
-        clip, frame, source = self._clip, self.frame, self.config.videos
         scene.background = self.name
-        scene.sky = Sky((source, self.name, frame), lambda side: _pyramid(_Frame(source, clip, frame), side))
+        scene.sky = _sky(self.config.videos, self._clip, self.frame)
+
+    def skies(self) -> Iterator[Sky]:
+        """Every frame of every video that can be drawn."""
+        for name in self.names:
+            clip = self._source.clip(name)
+            for frame in range(len(clip)):
+                yield _sky(self.config.videos, clip, frame)
+
+
+def _sky(source: str, clip: Clip, index: int) -> Sky:
+    frame = _Frame(source, clip, index)
+    return Sky(frame, lambda side: _pyramid(frame, side))
 
 
 class _Frame:
