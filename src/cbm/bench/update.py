@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 
@@ -19,7 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.optim import Adam
 
-from cbm.agents import Setup, make_agent
+from cbm.agents import Setup, configs, make_agent
 from cbm.agents.drq import DrQ
 from cbm.agents.drqv2 import DrQv2
 from cbm.agents.parts import td_loss
@@ -30,30 +31,30 @@ from cbm.types import Batch
 
 OBS_SHAPE = (9, 84, 84)
 ACTION_DIM = 6  # the most of any task: cheetah and walker
+SETUP = Setup(OBS_SHAPE, ACTION_DIM, action_repeat=4)
 EPISODE = 250  # agent steps at action repeat 4, the middle of the paper's tasks
 
 
 def rows(quick: bool = False, report: Callable[[str], None] = lambda what: None) -> Iterator[Row]:
     """Every figure, at the paper's sizes. `quick` stores and repeats less, for tests."""
-    stored, rounds = (2_000, 1) if quick else (200_000, 7)
+    stored, rounds, batch_size = (2_000, 1, 8) if quick else (200_000, 7, 128)
     with tempfile.TemporaryDirectory() as folder:
         report(f"storing {stored} steps")
         replay = filled_replay(Path(folder), stored)
         yield from replay_rows(replay, stored)
         for name, bar in (("drqv2+cbm", ">= 4"), ("drq+cbm", ">= 3.5")):
             report(f"update of {name}")
-            yield update_row(name, bar, replay, rounds)
+            yield update_row(name, bar, replay, rounds, batch_size)
         replay.close()
 
 
-def update_row(name: str, bar: str, replay: Replay, rounds: int) -> Row:
+def update_row(name: str, bar: str, replay: Replay, rounds: int, batch_size: int) -> Row:
     """Our update of the agent `name` against the plain one, in turns."""
-    agent = make_agent(name, Setup(OBS_SHAPE, ACTION_DIM, action_repeat=4))
-    plain = PlainUpdate(name)
-    assert isinstance(agent, DrQ | DrQv2)
+    config = replace(configs(name)[0], batch_size=batch_size)
+    agent, plain = make_agent(name, SETUP, config), PlainUpdate(name)
     batch = agent.sample(replay, np.random.default_rng(0))
     ours, reference = alternate(lambda: agent.update(batch, 0), lambda: plain.update(batch), rounds=rounds, warmup=2)
-    return speedup(f"update of {name}, batch {agent.config.batch_size}, seconds", "all", ours, reference, bar)
+    return speedup(f"update of {name}, batch {batch_size}, seconds", "all", ours, reference, bar)
 
 
 def replay_rows(replay: Replay, stored: int, draws: int = 50) -> list[Row]:
@@ -91,7 +92,7 @@ class PlainUpdate:
     """The reference. Takes networks, losses and targets from one of our agents; encodes and steps by itself."""
 
     def __init__(self, name: str) -> None:
-        agent = make_agent(name, Setup(OBS_SHAPE, ACTION_DIM, action_repeat=4))
+        agent = make_agent(name, SETUP)
         assert isinstance(agent, DrQ | DrQv2)
         assert agent.objective is not None
         self.agent, self.objective = agent, agent.objective

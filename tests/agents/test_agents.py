@@ -1,0 +1,275 @@
+"""What holds for every agent in the registry, alone and with each objective; small images, small heads."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from cbm.agents import AGENTS, Setup, agent_names, configs, make_agent, split_name
+from cbm.agents.drq import DrQ, DrQConfig
+from cbm.agents.drqv2 import DrQv2, DrQv2Config
+from cbm.errors import CBMError, UnknownChoice
+from cbm.objectives import CBMConfig
+from cbm.replay import Replay
+from cbm.tasks import Noise
+from cbm.types import Batch
+
+SETUP = Setup((9, 20, 20), action_dim=2, action_repeat=4, noise=Noise(1.0, 0.1, 100), seed=3)
+SIZES = {"batch_size": 8, "conv_channels": 4, "feature_dim": 6, "hidden_dim": 16}
+
+
+def agent(name: str, **changes: Any) -> Any:
+    config, objective = configs(name)
+    if isinstance(objective, CBMConfig):
+        objective = replace(objective, prototypes=8, transition_hidden=8)
+    return make_agent(name, SETUP, replace(config, **(SIZES | changes)), objective)
+
+
+def batch(seed: int = 0, n_step: int = 3, size: int = 8) -> Batch:
+    g = torch.Generator().manual_seed(seed)
+    images = torch.randint(0, 256, (7, size, 9, 20, 20), generator=g, dtype=torch.uint8)
+    reward = torch.rand(size, 1, generator=g)
+    return Batch(
+        obs=images[0],
+        action=torch.rand(size, 2, generator=g) * 2 - 1,
+        reward=reward,
+        next_obs=images[1],
+        n_step_reward=reward if n_step == 1 else 3 * reward,
+        n_step_discount=torch.full((size, 1), 0.99**n_step),
+        boot_obs=images[1] if n_step == 1 else images[2],
+    )
+
+
+def leaves(tree: Any, path: str = "") -> dict[str, Any]:
+    if not isinstance(tree, dict):
+        return {path: tree}
+    found: dict[str, Any] = {}
+    for key, value in tree.items():
+        assert isinstance(key, str)
+        found |= leaves(value, f"{path}/{key}")
+    return found
+
+
+def copied(state: dict[str, Any]) -> dict[str, Any]:
+    """As out of a file: contiguous copies."""
+    return {
+        k: copied(v)
+        if isinstance(v, dict)
+        else (v.clone(memory_format=torch.contiguous_format) if isinstance(v, torch.Tensor) else v)
+        for k, v in state.items()
+    }
+
+
+def equal(a: dict[str, Any], b: dict[str, Any]) -> None:
+    left, right = leaves(a), leaves(b)
+    assert left.keys() == right.keys()
+    for name, value in left.items():
+        same = torch.equal(value, right[name]) if isinstance(value, torch.Tensor) else value == right[name]
+        assert same, name
+
+
+@pytest.mark.parametrize("name", agent_names())
+class TestEveryAgent:
+    def test_no_parameter_in_two_optimizers_and_none_forgotten(self, name: str) -> None:
+        a = agent(name)
+        listed = [id(p) for o in a.optimizers.values() for group in o.param_groups for p in group["params"]]
+        assert len(listed) == len(set(listed))
+        fixed = {"target_critic", "temperature"}
+        learned = {id(p) for key, module in a.modules.items() if key not in fixed for p in module.parameters()}
+        assert set(listed) == learned
+
+    def test_resume_is_bit_identical(self, name: str) -> None:
+        a, obs = agent(name), np.zeros((9, 20, 20), np.uint8)
+        for i in range(3):
+            a.act(obs, i, explore=True)
+            a.update(batch(i), i)
+        state = copied(a.state_dict())
+        for leaf in leaves(state).values():
+            assert isinstance(leaf, torch.Tensor) or json.dumps(leaf)
+        b = agent(name)
+        b.load_state_dict(state)
+        torch.rand(3)  # the global random state plays no part
+        for i in range(3, 7):
+            assert np.array_equal(a.act(obs, i, explore=True), b.act(obs, i, explore=True))
+            one, two = a.update(batch(i), i), b.update(batch(i), i)
+            assert all(torch.equal(one[key], two[key]) for key in one)
+        equal(a.state_dict(), b.state_dict())
+
+    def test_the_global_random_state_is_left_alone(self, name: str) -> None:
+        before = torch.get_rng_state()
+        a = agent(name)
+        a.update(batch(), 0)
+        a.act(np.zeros((9, 20, 20), np.uint8), 0, explore=True)
+        assert torch.equal(before, torch.get_rng_state())
+
+    def test_the_seed_decides(self, name: str) -> None:
+        equal(agent(name).state_dict(), agent(name).state_dict())
+        config, objective = configs(name)
+        other = make_agent(name, replace(SETUP, seed=4), replace(config, **SIZES), objective)
+        assert not torch.equal(other.encoder.convs[0].weight, agent(name).encoder.convs[0].weight)  # type: ignore[attr-defined]
+
+    def test_actions(self, name: str) -> None:
+        a, obs = agent(name), np.random.default_rng(0).integers(0, 256, (5, 9, 20, 20), dtype=np.uint8)
+        many = a.act(obs, 0, explore=False)
+        assert many.shape == (5, 2)
+        assert many.dtype == np.float32
+        one = a.act(obs[0], 0, explore=False)
+        assert one.shape == (2,)
+        np.testing.assert_allclose(one, many[0], rtol=1e-4, atol=1e-5)
+        draws = np.stack([a.act(obs[0], 0, explore=True) for _ in range(20)])
+        assert np.abs(draws).max() <= 1
+        assert draws.std(axis=0).min() > 1e-3
+        assert a.encode(obs).shape == (5, 6)
+        assert a.value(obs).shape == (5, 1)
+
+    def test_who_trains_the_encoder(self, name: str) -> None:
+        """With an objective the critic's error does not reach the encoder: rewards scaled up change nothing there."""
+        results = []
+        for scale in (1.0, 50.0):
+            a = agent(name)
+            b = batch()
+            a.update(replace(b, n_step_reward=scale * b.n_step_reward), 0)
+            results.append(a.state_dict()["modules"])
+        same = torch.equal(results[0]["encoder"]["convs.0.weight"], results[1]["encoder"]["convs.0.weight"])
+        assert same == (split_name(name)[1] is not None)
+        assert not torch.equal(results[0]["critic"]["q1.0.weight"], results[1]["critic"]["q1.0.weight"])
+
+    def test_losses_fall_on_one_batch(self, name: str) -> None:
+        a, b = agent(name, shift_pad=0, lr=1e-3, target_rate=0.0), batch(n_step=1)
+        b = replace(b, n_step_discount=torch.zeros(8, 1))  # plain regression onto the reward
+        history = [a.update(b, 100) for _ in range(150)]
+        for loss in a.weights:
+            first, last = history[0][f"loss/{loss}"], history[-1][f"loss/{loss}"]
+            assert last < 0.8 * first, loss
+
+    def test_a_critic_that_carries_no_gradient_to_the_actor_s_loss(self, name: str) -> None:
+        a = agent(name)
+        a.update(batch(), 0)
+        critic = [p.clone() for p in a.critic.parameters()]
+        steps = {
+            key: a.optimizers[key].state_dict()["state"][0]["step"].item() for key in ("critic", "actor", "encoder")
+        }
+        assert steps == {"critic": 1, "actor": 1, "encoder": 1}
+        a.update(batch(), 0)
+        assert a.optimizers["actor"].state_dict()["state"][0]["step"].item() == 1  # every second update
+        assert not all(torch.equal(x, y) for x, y in zip(critic, a.critic.parameters(), strict=True))
+
+    def test_samples_what_it_wants(self, name: str, tmp_path: Path) -> None:
+        a, rng = agent(name), np.random.default_rng(0)
+        replay = Replay.create(tmp_path, SETUP.obs_shape, SETUP.action_dim, capacity=100)
+        replay.add_first(np.zeros(SETUP.obs_shape, np.uint8))
+        for i in range(20):
+            frame = rng.integers(0, 256, SETUP.obs_shape, dtype=np.uint8)
+            replay.add(np.zeros(2, np.float32), 1.0, frame, False, i == 19)
+        sampled = a.sample(replay, rng)
+        assert len(sampled.obs) == 8
+        expected = 0.99 ** getattr(a.config, "n_step", 1)
+        assert sampled.n_step_discount.max().item() == pytest.approx(0.99)
+        assert sampled.n_step_discount.min().item() == pytest.approx(expected)
+        metrics = a.update(sampled, 0)
+        assert all(value.ndim == 0 and torch.isfinite(value) for value in metrics.values())
+
+
+def test_drqv2_target_is_the_n_step_return() -> None:
+    a = agent("drqv2")
+    z = torch.randn(8, 6)
+    b = batch()
+    target = a.target(b, z, std=0.0)  # without noise
+    action = a.actor(z)
+    q = torch.minimum(*a.target_critic(z, action))
+    torch.testing.assert_close(target, b.n_step_reward + b.n_step_discount * q)
+    assert not target.requires_grad
+
+
+def test_drq_target_averages_over_shifts_and_subtracts_entropy() -> None:
+    a = agent("drq")
+    z = torch.randn(16, 6)
+    b = batch(n_step=1)
+    a.generator.manual_seed(0)
+    target = a.target(b, z)
+    g = torch.Generator().manual_seed(0)
+    mean, log_std = a.actor(z)
+    u = mean + log_std.exp() * torch.randn(16, 2, generator=g)
+    log_pi = torch.distributions.Normal(mean, log_std.exp()).log_prob(u) - torch.log(1 - torch.tanh(u) ** 2)
+    value = torch.minimum(*a.target_critic(z, torch.tanh(u))) - 0.1 * log_pi.sum(dim=1, keepdim=True)
+    expected = b.reward + 0.99 * (value[:8] + value[8:]) / 2
+    torch.testing.assert_close(target, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_target_critic_follows_slowly() -> None:
+    a = agent("drqv2", target_rate=0.5, target_every=1)
+    before = a.target_critic.q1[0].weight.clone()
+    a.update(batch(), 0)
+    torch.testing.assert_close(a.target_critic.q1[0].weight, (before + a.critic.q1[0].weight) / 2)
+
+
+def test_noise_follows_the_schedule_of_the_task() -> None:
+    a = agent("drqv2")
+    assert [a.noise(step) for step in (0, 50, 200)] == pytest.approx([1.0, 0.55, 0.1])
+
+
+class TestReleased:
+    """Departures of the authors' code that lie in the agents."""
+
+    def test_two_steps_on_the_projection(self) -> None:
+        a = agent("drqv2+cbm", projection_steps=2)
+        a.update(batch(), 0)
+        steps = {key: o.state_dict()["state"][0]["step"].item() for key, o in a.optimizers.items()}
+        assert steps == {"encoder": 1, "projection": 2, "critic": 1, "actor": 1}
+
+    def test_the_objective_sees_the_n_step_reward(self) -> None:
+        seen = []
+        for choice in ("one-step", "n-step"):
+            a = agent("drqv2+cbm", objective_reward=choice)
+            a.update(batch(), 0)
+            seen.append(a.objective.r_c.mean())
+        assert seen[1] == pytest.approx(3 * seen[0].item(), rel=0.2)
+
+    def test_temperature_is_learned(self) -> None:
+        a = agent("drq", learn_temperature=True)
+        before = a.temperature().item()
+        assert before == pytest.approx(0.1)
+        metrics = a.update(batch(n_step=1), 0)
+        assert a.temperature().item() != before
+        entropy_too_high = metrics["actor/entropy"] > -SETUP.action_dim
+        assert (a.temperature().item() < before) == bool(entropy_too_high)
+        fixed = agent("drq")
+        fixed.update(batch(n_step=1), 0)
+        assert fixed.temperature().item() == pytest.approx(0.1)
+
+    def test_all_of_them(self) -> None:
+        def changed(released: Any) -> set[str]:
+            return {f.name for f in fields(released) if getattr(released, f.name) != getattr(type(released)(), f.name)}
+
+        common = {"projection_steps", "one_background"}
+        assert changed(DrQv2Config.released()) == common | {"objective_reward", "late_rewards"}
+        assert changed(DrQConfig.released()) == common | {"shifts", "learn_temperature"}
+
+
+def test_names() -> None:
+    assert {"drq", "drqv2", "drq+cbm", "drqv2+cbm", "drqv2+dynamics"} <= set(agent_names())
+    assert isinstance(agent("drq+cbm"), DrQ)  # composition, not a subclass
+    assert type(agent("drqv2+cbm")) is DrQv2
+    with pytest.raises(UnknownChoice, match="drqv2"):
+        split_name("drqv3")
+    with pytest.raises(UnknownChoice, match="cbm"):
+        split_name("drqv2+cmb")
+    with pytest.raises(UnknownChoice):
+        split_name("drqv2+")
+
+
+def test_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(CBMError, match="DrQConfig"):
+        make_agent("drq", SETUP, DrQv2Config())
+    with pytest.raises(CBMError, match="CBMConfig"):
+        make_agent("drq+cbm", SETUP, DrQConfig(), DrQConfig())
+    monkeypatch.setitem(AGENTS, "drq", AGENTS["drq"]._replace(carries=False))
+    with pytest.raises(CBMError, match="cannot carry"):
+        split_name("drq+cbm")
+    assert "drq+cbm" not in agent_names()

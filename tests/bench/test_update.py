@@ -1,0 +1,32 @@
+"""The benchmark measures what it says, and its reference computes what ours computes."""
+
+from __future__ import annotations
+
+import torch
+
+from cbm.agents import Setup, make_agent
+from cbm.bench.update import ACTION_DIM, OBS_SHAPE, PlainUpdate, rows
+
+
+def test_the_reference_encodes_as_we_do() -> None:
+    encoder = make_agent("drqv2+cbm", Setup(OBS_SHAPE, ACTION_DIM)).encoder  # type: ignore[attr-defined]
+    plain = PlainUpdate("drqv2+cbm")
+    with torch.no_grad():
+        for ours, theirs in zip(encoder.convs, plain.convs[::2], strict=True):
+            theirs.load_state_dict(ours.state_dict())
+        weight = (
+            encoder.projection[0].weight.view(50, 35, 35, 32).permute(0, 3, 1, 2).flatten(1)
+        )  # pixels first -> last
+        plain.projection[0].weight.copy_(weight)
+        plain.projection[0].bias.copy_(encoder.projection[0].bias)
+        obs = torch.randint(0, 256, (2, *OBS_SHAPE), dtype=torch.uint8)
+        torch.testing.assert_close(plain.encode(obs.float()), encoder(obs), rtol=1e-3, atol=1e-4)
+
+
+def test_rows() -> None:
+    told: list[str] = []
+    found = list(rows(quick=True, report=told.append))
+    assert [row.bar for row in found] == ["<= 10", "<= 21300", ">= 4", ">= 3.5"]
+    assert found[1].value < 21_400  # a small replay has relatively more of its last, half-empty blocks
+    assert all(row.ours > 0 for row in found)
+    assert len(told) == 3

@@ -1,0 +1,233 @@
+"""CBM against a numpy version written from the paper, and what each departure of the released code changes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from cbm.errors import CBMError, UnknownChoice
+from cbm.objectives import OBJECTIVES, get_objective
+from cbm.objectives.cbm import CBM, CBMConfig, bisimulation_distance, log_assignment
+
+B, K, D, A = 12, 6, 5, 2
+SMALL = CBMConfig(prototypes=K, transition_hidden=8)
+
+
+def policy(z: Tensor) -> Tensor:
+    return torch.tanh(z[:, :A])
+
+
+def batch(seed: int = 0, size: int = B) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """z, action, reward (summed over 4 repeats), z_next."""
+    g = torch.Generator().manual_seed(seed)
+    z, z_next = torch.tanh(torch.randn(2, size, D, generator=g))
+    return z.requires_grad_(), torch.rand(size, A, generator=g) * 2 - 1, 4 * torch.rand(size, 1, generator=g), z_next
+
+
+def cbm(config: CBMConfig = SMALL, seed: int = 0) -> CBM:
+    torch.manual_seed(seed)
+    return CBM(config, latent_dim=D, action_dim=A, reward_scale=0.25)
+
+
+def unit(x: np.ndarray) -> np.ndarray:
+    return x / np.linalg.norm(x, axis=-1, keepdims=True)
+
+
+def numpy_losses(objective: CBM, normalise: bool) -> tuple[float, float, np.ndarray]:
+    """L_P, L_CBM and the prototype rewards after one batch, by the paper's formulas."""
+    scale = unit if normalise else (lambda x: x)
+    z, action, reward, z_next = (t.detach().double().numpy() for t in batch())
+    c = objective.prototypes.detach().double().numpy()
+
+    def model(x: np.ndarray, a: np.ndarray) -> np.ndarray:
+        h = np.concatenate([x, a], axis=1)
+        for i in (0, 2, 4):
+            layer = objective.transition.net[i]
+            h = h @ layer.weight.detach().double().numpy().T + layer.bias.detach().double().numpy()
+            h = np.maximum(h, 0) if i < 4 else h
+        return h
+
+    r = 0.25 * reward[:, 0]
+    r_c = r[:K]  # "randomly sampling from the replay buffer"
+    c_next = model(c, np.tanh(c[:, :A]))
+    d = np.array(
+        [[abs(r[i] - r_c[j]) + np.linalg.norm(scale(z_next)[i] - scale(c_next)[j]) for j in range(K)] for i in range(B)]
+    )
+    q = np.exp(-d / 0.05)
+    for _ in range(3):
+        q = q / q.sum(axis=0) * B / K
+        q = q / q.sum(axis=1, keepdims=True)
+    p = np.exp(scale(z) @ scale(c).T / 0.1)
+    p = p / p.sum(axis=1, keepdims=True)
+    cluster = -np.mean((q * np.log(p)).sum(axis=1))
+    f = np.exp(unit(model(z, action)) @ unit(z_next).T / 0.1)
+    dynamics = -np.mean(np.log(np.diag(f) / f.sum(axis=1)))
+    r_hat = np.array([K / B * q[:, k] @ r for k in range(K)])
+    return dynamics, cluster, 0.01 * r_hat + 0.99 * r_c
+
+
+@pytest.mark.parametrize("unit_latents", [True, False])
+def test_losses_are_those_of_the_paper(unit_latents: bool) -> None:
+    objective = cbm(replace(SMALL, unit_latents=unit_latents))
+    dynamics, cluster, r_c = numpy_losses(objective, unit_latents)
+    losses, _ = objective.losses(*batch(), policy)
+    assert losses["dynamics"].item() == pytest.approx(dynamics, rel=1e-5)
+    assert losses["cluster"].item() == pytest.approx(cluster, rel=1e-5)
+    np.testing.assert_allclose(objective.r_c, r_c, rtol=1e-5)
+    assert losses.keys() == objective.weights.keys()
+
+
+def test_which_loss_trains_what() -> None:
+    objective = cbm()
+    z, action, reward, z_next = batch()
+    z_next.requires_grad_()
+    bias = torch.zeros(A, requires_grad=True)  # stands for the policy's parameters
+    losses, _ = objective.losses(z, action, reward, z_next, lambda x: policy(x) + bias)
+    model = objective.transition.net[0].weight
+    targets = {"z": z, "c": objective.prototypes, "P": model, "z_next": z_next, "policy": bias}
+    trained = {
+        name: {
+            k
+            for k, v in targets.items()
+            if torch.autograd.grad(loss, v, retain_graph=True, allow_unused=True)[0] is not None
+        }
+        for name, loss in losses.items()
+    }
+    assert trained == {"dynamics": {"z", "P"}, "cluster": {"z", "c"}}
+
+
+def test_prototype_rewards_converge_to_cluster_means() -> None:
+    """Three well separated groups of transitions, one prototype for each."""
+    objective = cbm(replace(SMALL, prototypes=3, reward_rate=0.2, sinkhorn_iterations=50, reward_start="averaged"))
+    corners = 5 * torch.eye(D)[:3]
+    groups = torch.arange(3).repeat_interleave(6)
+    objective.transition.forward = lambda c, a: c  # type: ignore[method-assign]
+    with torch.no_grad():
+        objective.prototypes.copy_(corners)
+    g = torch.Generator().manual_seed(0)
+    for _ in range(100):
+        reward = torch.tensor([0.0, 2.0, 4.0])[groups] + 0.1 * torch.randn(18, generator=g)
+        objective.losses(corners[groups], torch.zeros(18, A), reward[:, None], corners[groups], policy)
+    torch.testing.assert_close(objective.r_c, torch.tensor([0.0, 0.5, 1.0]), rtol=0, atol=0.02)
+
+
+def test_prototype_rewards_rest_in_evaluation_and_live_in_the_state() -> None:
+    objective = cbm()
+    objective.losses(*batch(), policy)
+    before = objective.r_c.clone()
+    objective.eval()
+    objective.losses(*batch(1), policy)
+    assert torch.equal(objective.r_c, before)
+    other = cbm(seed=5)
+    other.load_state_dict(objective.state_dict())
+    assert torch.equal(other.r_c, before)
+    other.losses(*batch(2), policy)  # it follows the batch slowly, and does not start anew
+    assert 0 < (other.r_c - before).abs().max() < 0.02
+
+
+def test_more_prototypes_than_observations() -> None:
+    objective = cbm(replace(SMALL, prototypes=40))
+    losses, metrics = objective.losses(*batch(), policy)
+    assert all(torch.isfinite(value) for value in [*losses.values(), *metrics.values()])
+    assert set(objective.r_c.tolist()) & set((0.99 * 0.25 * batch()[2]).flatten().tolist()) == set()  # has moved
+
+
+def test_metrics_mean_what_they_say() -> None:
+    _, metrics = cbm().losses(*batch(), policy)
+    assert not any(value.requires_grad for value in metrics.values())
+    assert 0 <= metrics["cbm/p_entropy"] <= np.log(K)
+    assert 1 <= metrics["cbm/prototypes_used"] <= K + 1e-4
+    for share in ("cbm/agreement", "cbm/dynamics_accuracy"):
+        assert 0 <= metrics[share] <= 1
+
+
+def test_a_small_batch_is_learned() -> None:
+    torch.manual_seed(0)
+    objective, encoder = cbm(replace(SMALL, transition_hidden=64)), torch.nn.Linear(20, D)
+    observation, following = torch.randn(2, B, 20)
+    _, action, reward, _ = batch()
+    optimizer = torch.optim.Adam([*objective.parameters(), *encoder.parameters()], lr=3e-3)
+    history = []
+    for _ in range(200):
+        losses, metrics = objective.losses(encoder(observation), action, reward, encoder(following), policy)
+        optimizer.zero_grad()
+        sum(losses.values()).backward()  # type: ignore[union-attr]
+        optimizer.step()
+        history.append({name: loss.item() for name, loss in losses.items()})
+    assert history[-1]["dynamics"] < 0.3 * history[0]["dynamics"]
+    assert history[-1]["cluster"] < 0.7 * history[0]["cluster"]
+    assert metrics["cbm/dynamics_accuracy"] > 0.9
+
+
+class TestReleased:
+    """Each departure changes what it says, and nothing else is needed to have it."""
+
+    def test_reward_distance(self) -> None:
+        zero = torch.ones(1, D)
+        squared = replace(SMALL, reward_distance="squared")
+        rewards, r_c = torch.tensor([0.5]), torch.tensor([0.0, 1.0, 9.0])
+        d = bisimulation_distance(rewards, zero, r_c, zero.repeat(3, 1), squared)
+        torch.testing.assert_close(d, torch.tensor([[0.25, 0.25, 2.0]]))
+
+    def test_latent_distance(self) -> None:
+        a, b = torch.tensor([[1.0, 0.0]]), torch.tensor([[0.0, 3.0], [2.0, 0.0]])
+        cosine = bisimulation_distance(torch.zeros(1), a, torch.zeros(2), b, replace(SMALL, latent_distance="cosine"))
+        torch.testing.assert_close(cosine, torch.tensor([[1.0, 0.0]]))
+        torch.testing.assert_close(
+            bisimulation_distance(torch.zeros(1), a, torch.zeros(2), b, SMALL), torch.tensor([[2**0.5, 0.0]])
+        )
+
+    def test_assignment_to_the_transition(self) -> None:
+        objective = cbm(replace(SMALL, assignment="transition"))
+        z, *rest = batch()
+        cluster = objective.losses(z, *rest, policy)[0]["cluster"]
+        assert torch.autograd.grad(cluster, objective.transition.net[0].weight, retain_graph=True)[0].abs().sum() > 0
+        c = objective.prototypes
+        paper = cbm().losses(z, *rest, policy)[0]["cluster"]
+        assert cluster.item() != pytest.approx(paper.item())
+        moved = log_assignment(z, objective.transition(c, policy(c)), SMALL)
+        assert not torch.allclose(moved, log_assignment(z, c, SMALL))
+
+    def test_gradient_without_one_over_tau(self) -> None:
+        config = CBMConfig.released()
+        assert cbm(replace(SMALL, cluster_weight=config.cluster_weight)).weights["cluster"] == config.temperature
+
+    def test_rewards_start_at_the_batch_average(self) -> None:
+        objective = cbm(replace(SMALL, reward_start="averaged"))
+        reward = 0.25 * batch()[2].flatten()
+        objective.losses(*batch(), policy)
+        assert objective.r_c.mean().item() == pytest.approx(reward.mean().item(), rel=1e-4)
+        assert objective.r_c.std() < reward.std()  # averages, not samples
+
+    def test_all_of_them(self) -> None:
+        released, paper = CBMConfig.released(), CBMConfig()
+        changed = {name for name in vars(paper) if getattr(paper, name) != getattr(released, name)}
+        assert changed == {"reward_distance", "latent_distance", "assignment", "reward_start", "cluster_weight"}
+
+
+def test_bad_input() -> None:
+    with pytest.raises(CBMError, match="dynamics"):
+        CBMConfig(prototypes=1)
+    with pytest.raises(UnknownChoice, match="Did you mean 'cbm'"):
+        get_objective("cmb")
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_contract(name: str) -> None:
+    """What holds for every objective in the registry."""
+    entry = OBJECTIVES[name]
+    objective = entry.build(entry.config(), latent_dim=D, action_dim=A, reward_scale=0.25)
+    z, action, reward, z_next = batch()
+    losses, metrics = objective.losses(z, action, reward, z_next.requires_grad_(), policy)
+    assert losses.keys() == objective.weights.keys()
+    total = sum(losses.values())
+    assert torch.isfinite(total)  # type: ignore[arg-type]
+    total.backward()  # type: ignore[union-attr]
+    assert z.grad is not None
+    assert z_next.grad is None
+    assert all(parameter.grad is not None for parameter in objective.parameters())
+    assert all(metric.ndim == 0 and not metric.requires_grad for metric in metrics.values())
