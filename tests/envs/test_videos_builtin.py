@@ -26,7 +26,7 @@ GOLDEN = {
     "foliage": "f8b0ac28bdb8507b",
     "caustics": "4dfc41c8319a4d23",
     "crowd": "1176e9e1f6c5e641",
-    "bricks": "cf68d4f8173b81dc",
+    "bricks": "5ba1cef3daf537dc",
     "mountains": "990ad8352395260b",
     "solids": "96eb35087afc364c",
     "bokeh": "7547ef0028af9255",
@@ -35,7 +35,7 @@ GOLDEN = {
     "marble": "e29a6ab3408f219f",
     "clouds": "55920638c581f647",
     "fish": "161ee1edf8f631f1",
-    "shelf": "c3ea0bc0952cb3aa",
+    "shelf": "d628cb5fbe7ac097",
     "balloons": "273a6a8b1e29c321",
 }
 
@@ -137,7 +137,7 @@ def check_clip(frames: np.ndarray) -> None:
     film = np.asarray(frames[:, ::2, ::2], np.float32)
     steps = np.abs(film[1:] - film[:-1]).mean(axis=(1, 2, 3))
     assert steps.min() > 0.05, "it must move in every frame"
-    assert steps.max() < 16, "and without jumps"
+    assert steps.max() < min(18, 2.5 * np.median(steps)), "and without jumps"
     assert np.abs(film[-1] - film[0]).mean() > 1.5 * steps.mean(), "and get somewhere"
     for grey in np.asarray(frames[::20], np.float32).mean(axis=3):
         for a, b in ((grey[:, 1:], grey[:, :-1]), (grey[1:], grey[:-1])):

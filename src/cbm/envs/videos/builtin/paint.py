@@ -108,10 +108,12 @@ def window(texture: Array, top: float, left: float, size: int, mode: Literal["wr
     """`size` x `size` pixels of a texture from a place between pixels; beyond its edge it repeats or stays as it is."""
     row, column = math.floor(top), math.floor(left)
     fy, fx = top - row, left - column
-    rows = texture.take(np.arange(row, row + size + 1), axis=0, mode=mode)
-    rows = rows[:-1] * (1.0 - fy) + rows[1:] * fy
-    columns = rows.take(np.arange(column, column + size + 1), axis=1, mode=mode)
-    return columns[:, :-1] * (1.0 - fx) + columns[:, 1:] * fx
+    part = texture[max(row, 0) : row + size + 1, max(column, 0) : column + size + 1]
+    if row < 0 or column < 0 or part.shape[0] <= size or part.shape[1] <= size:
+        rows, columns = np.arange(row, row + size + 1), np.arange(column, column + size + 1)
+        part = texture.take(rows, axis=0, mode=mode).take(columns, axis=1, mode=mode)
+    part = part[:-1] + (part[1:] - part[:-1]) * fy
+    return part[:, :-1] + (part[:, 1:] - part[:, :-1]) * fx
 
 
 def warp(texture: Array, y: Array, x: Array) -> Array:
@@ -128,8 +130,11 @@ def warp(texture: Array, y: Array, x: Array) -> Array:
     flat = texture.reshape(height * width, *texture.shape[2:])
     a, b = flat.take(top + left, axis=0), flat.take(top + right, axis=0)
     c, d = flat.take(bottom + left, axis=0), flat.take(bottom + right, axis=0)
-    upper, lower = a + (b - a) * fx, c + (d - c) * fx
-    return upper + (lower - upper) * fy
+    for far, near, f in ((b, a, fx), (d, c, fx), (d, b, fy)):  # in place: near + (far - near) f
+        far -= near
+        far *= f
+        far += near
+    return d
 
 
 def slope(height: Array, dy: int = 2, dx: int = 2) -> Array:

@@ -147,7 +147,7 @@ def bricks(rng: Rng, look: int, frames: int, size: int) -> Array:
     wall = wall * (1.0 + 0.5 * relief) * (0.7 + 0.55 * stains)[..., None]
 
     leaves, far = noise(rng, 10, (big, big), 4, 0.5), noise(rng, 4, (big, big), 3)
-    pan_y, pan_x = between(rng, -0.25, 0.25) * size, pick(rng, (-1.0, 1.0)) * between(rng, 0.1, 0.5) * size
+    pan_y, pan_x = between(rng, -0.15, 0.15) * size, pick(rng, (-1.0, 1.0)) * between(rng, 0.1, 0.3) * size
     sway, sun = handheld(rng, 0.05), between(rng, 0.3, 0.7)
     gy, gx = grid(size, size, size)
     lean, warm = between(rng, -0.5, 0.5), colour("ffedc8")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from .canvas import Canvas, Point, Shader
@@ -167,26 +169,27 @@ def shelf(rng: Rng, look: int, frames: int, size: int) -> Array:
     grain = noise(rng, (30, 4), (rows, columns), 5, 0.6)
     case.pixels[..., :3] = ramp(by_look(look, TABLES), grain) * 0.35
     case.pixels[..., 3] = 1.0
-    boards = whole(rng, 3, 5)
+    boards, spines = whole(rng, 3, 5), [pick(rng, SPINES) for _ in range(5)]
     for k in range(boards):
         floor, room = (k + 1) * 1.2 / boards, 1.2 / boards - 0.03
         x = 0.0
         while x < span:
-            if rng.random() < 0.1:
+            if rng.random() < 0.06:
                 radius = min(between(rng, 0.3, 0.42) * room, 0.12)
                 paint = tint(rng, colour(pick(rng, TOYS)), 0.15)
                 turn = between(rng, 0.0, 1.0)
                 case.shade(floor - 0.03 - radius, x + radius, radius, radius, _ball(size, radius, paint, turn))
                 x += 2.0 * radius + 0.01
                 continue
-            x += _book(rng, case, floor - 0.03, x, room) + (between(rng, 0.0, 0.08) if rng.random() < 0.08 else 0.0)
+            gap = between(rng, 0.0, 0.08) if rng.random() < 0.08 else 0.0
+            x += gap + _book(rng, case, floor - 0.03, x + gap, room, spines)
         case.box(floor - 0.03, 0.0, 0.03, span, colour("6a4426"))
         case.box(floor, 0.0, 0.02, span, colour("0c0805"), 0.7)
     relief = slope(grain, 1, 1)[..., None]
     case.pixels[..., :3] *= 1.0 + 0.8 * relief
     wall = case.pixels[..., :3].copy()
     start, way = between(rng, 0.1, 0.2), pick(rng, (0.0, 1.0))
-    travel, sway = between(rng, 0.35, 0.6), handheld(rng, 0.04)
+    travel, sway = between(rng, 0.2, 0.4), handheld(rng, 0.03)
     y, x0 = grid(size, size, size)
     warm, swing = colour(pick(rng, ("ffd8a0", "fff0d8", "d0e4ff"))), between(rng, 0.5, 1.0)
 
@@ -201,10 +204,10 @@ def shelf(rng: Rng, look: int, frames: int, size: int) -> Array:
     return film(frames, size, draw)
 
 
-def _book(rng: Rng, case: Canvas, floor: float, x: float, room: float) -> float:
+def _book(rng: Rng, case: Canvas, floor: float, x: float, room: float, spines: Sequence[str]) -> float:
     """A spine with bands and a title; gives its width."""
     wide, tall = between(rng, 0.018, 0.055), room * between(rng, 0.62, 0.95)
-    paint, gilt = tint(rng, colour(pick(rng, SPINES)), 0.25), colour(pick(rng, ("e8d090", "f4f0e4", "202020")))
+    paint, gilt = tint(rng, colour(pick(rng, spines)), 0.25), colour(pick(rng, ("e8d090", "f4f0e4", "202020")))
     for strip in range(4):  # round back: lighter in the middle
         case.box(floor - tall, x + 0.25 * strip * wide, tall, 0.27 * wide, paint * (0.75, 1.15, 1.0, 0.6)[strip])
     for at in (0.1, 0.86):

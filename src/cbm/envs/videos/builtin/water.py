@@ -89,7 +89,7 @@ SCALES = ("f28c28", "e8d44d", "d23c4a", "4aa0d8", "f4f0e6", "7a4fb0", "2f3d4f", 
 def fish(rng: Rng, look: int, frames: int, size: int) -> Array:
     """A shoal over rippled sand: bodies that bend as they swim, weed that sways, light from the waves."""
     big = 2 * size
-    deep, shallow, lit = (colour(code) for code in by_look(look, POOLS[:3]))
+    deep, shallow, lit = (colour(code) for code in by_look(look, POOLS))
     y, x = grid(big, big, big)
     lumps = noise(rng, 5, (big, big), 6, 0.6)
     ripples = wave(13.0 * y + 2.5 * lumps + 2.0 * x)
