@@ -1,0 +1,146 @@
+"""A run that is killed and resumed equals one that was left alone, bit for bit."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+from toy import cbm, finished_run, tiny_options
+
+from cbm.checkpoint import load_newest
+from cbm.logs import read_lines
+from cbm.replay import Replay
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two checkpoint states are equal to the last bit."""
+    if isinstance(a, dict):
+        return isinstance(b, dict) and list(a) == list(b) and all(same(a[key], b[key]) for key in a)
+    if isinstance(a, list | tuple):
+        return type(a) is type(b) and len(a) == len(b) and all(map(same, a, b))
+    if hasattr(a, "shape"):
+        return a.shape == b.shape and a.dtype == b.dtype and np.asarray(a).tobytes() == np.asarray(b).tobytes()
+    return a == b
+
+
+def assert_same_run(ours: Path, reference: Path) -> None:
+    for name in ("metrics.jsonl", "evals.jsonl"):
+        assert (ours / name).read_bytes() == (reference / name).read_bytes(), name
+    (step, state), (reference_step, reference_state) = map(load, (ours, reference))
+    assert step == reference_step
+    for part in reference_state:
+        assert same(state[part], reference_state[part]), part
+    replays = [Replay.open(run / "replay", state["replay"], writable=False) for run in (ours, reference)]
+    indices = replays[0].indices()
+    assert np.array_equal(indices, replays[1].indices())
+    assert replays[0].observations(indices).equal(replays[1].observations(indices))
+    assert replays[0].records(indices).tobytes() == replays[1].records(indices).tobytes()
+
+
+def load(run: Path) -> tuple[int, dict[str, Any]]:
+    found = load_newest(run / "checkpoint")
+    assert found is not None
+    return found
+
+
+def wait_for_lines(run: Path, count: int, process: Any, seconds: float = 90) -> None:
+    """Until metrics.jsonl has `count` lines."""
+    deadline = time.monotonic() + seconds
+    while len(read_lines(run / "metrics.jsonl")) < count:
+        assert process.poll() is None, process.communicate()[0]
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def interrupt(run: Path, number: int, lines: int, words: list[Any]) -> tuple[int, str]:
+    """Start `cbm train`, send it a signal some moment after metrics.jsonl has `lines` lines; exit code and output."""
+    process = cbm("train", *words)
+    wait_for_lines(run, lines, process)
+    time.sleep(random.uniform(0, 0.3))
+    workers = psutil.Process(process.pid).children(recursive=True)
+    process.send_signal(number)
+    output = process.communicate(timeout=60)[0]
+    _, alive = psutil.wait_procs(workers, timeout=20)
+    assert not alive, "evaluation workers outlive their parent"
+    return process.returncode, output
+
+
+def test_killed_and_stopped_and_resumed_equals_uninterrupted(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    code, _ = interrupt(run, signal.SIGKILL, random.randint(12, 30), [*tiny_options(), "--out", run])
+    assert code == -signal.SIGKILL
+    code, output = interrupt(run, signal.SIGTERM, random.randint(32, 40), ["--resume", run])
+    assert code == 128 + signal.SIGTERM, output
+    assert f"cbm train --resume {run}" in output
+    stopped_at = load(run)[0]
+    assert f"stopped at environment step {stopped_at:,}, saved" in output
+    process = cbm("train", "--resume", run)
+    output = process.communicate(timeout=120)[0]
+    assert process.returncode == 0, output
+    assert f"going on from the checkpoint at environment step {stopped_at:,}" in output
+    assert_same_run(run, finished_run())
+
+
+def test_killed_before_the_first_checkpoint_starts_over(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    words = tiny_options(training__total_steps=200, training__eval_every=10_000, training__film=False)
+    process = cbm("train", *words, "--out", run)
+    while not (run / "config.json").exists():
+        assert process.poll() is None, process.communicate()[0]
+        time.sleep(0.005)
+    process.kill()
+    process.communicate()
+    process = cbm("train", "--resume", run)
+    output = process.communicate(timeout=120)[0]
+    assert process.returncode == 0, output
+    assert [line["env_step"] for line in read_lines(run / "evals.jsonl")] == [0, 200]
+    # A shorter run is the beginning of a longer one.
+    longer = read_lines(finished_run() / "metrics.jsonl")
+    assert read_lines(run / "metrics.jsonl") == [line for line in longer if line["env_step"] <= 200]
+
+
+def test_a_damaged_checkpoint_costs_only_time(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    interrupt(run, signal.SIGTERM, 30, [*tiny_options(), "--out", run])
+    step, _ = load(run)
+    (run / "checkpoint" / f"{step:09d}" / "tensors.safetensors").write_bytes(b"rubbish")
+    process = cbm("train", "--resume", run)
+    output = process.communicate(timeout=120)[0]
+    assert process.returncode == 0, output
+    assert f"{step:09d} is damaged" in output
+    assert_same_run(run, finished_run())
+
+
+def test_a_finished_run_has_nothing_more_to_do_and_can_be_prolonged(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    short = tiny_options(training__total_steps=400)
+    for words in ([*short, "--out", run], ["--resume", run], ["--resume", run, "--steps", "800"]):
+        process = cbm("train", *words)
+        output = process.communicate(timeout=120)[0]
+        assert process.returncode == 0, output
+    assert [line["env_step"] for line in read_lines(run / "evals.jsonl")] == [0, 400, 800]
+    assert json.loads((run / "config.json").read_text())["training"]["total_steps"] == 800
+    assert_same_run(run, finished_run())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("agent", ["drq", "drqv2", "drq+cbm"])
+def test_every_agent_resumes_exactly_after_many_kills(tmp_path: Path, agent: str) -> None:
+    runs = tmp_path / "killed", tmp_path / "whole"
+    process = cbm("train", *tiny_options(agent), "--out", runs[1])
+    assert process.communicate(timeout=180)[0]
+    words: list[Any] = [*tiny_options(agent), "--out", runs[0]]
+    for lines in sorted(random.sample(range(2, 50), 4)):
+        interrupt(runs[0], signal.SIGKILL, lines, words)
+        words = ["--resume", runs[0]]
+    process = cbm("train", *words)
+    assert process.communicate(timeout=180)[0]
+    assert process.returncode == 0
+    assert_same_run(*runs)
