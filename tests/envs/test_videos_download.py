@@ -23,11 +23,14 @@ Image.new("RGB", (16, 9), (200, 100, 50)).save(JPEG, "JPEG")
 
 
 def make_zip(
-    names: tuple[str, ...] = TRAIN + VAL, extra: dict[str, bytes] | None = None, link: str | None = None
+    names: tuple[str, ...] = TRAIN + VAL,
+    extra: dict[str, bytes] | None = None,
+    link: str | None = None,
+    method: int = zipfile.ZIP_STORED,
 ) -> bytes:
-    """A DAVIS in small, stored without compression as the real one nearly is."""
+    """A DAVIS in small."""
     buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as bundle:
+    with zipfile.ZipFile(buffer, "w", method) as bundle:
         for name in names:
             for frame in range(2):
                 bundle.writestr(f"DAVIS/JPEGImages/480p/{name}/{frame:05d}.jpg", JPEG.getvalue())
@@ -46,6 +49,7 @@ class Server(ThreadingHTTPServer):
     ranges = True  # whether it can send a part
     break_after: list[int]  # bytes after which the next connections break off
     status = 200
+    wrong_by = 0  # the piece sent is said to begin so much later than asked
     requests: list[dict[str, str]]
 
 
@@ -67,6 +71,8 @@ class Handler(BaseHTTPRequestHandler):
                 self.end_headers()
                 return
             self.send_response(206)
+            begin = start + server.wrong_by
+            self.send_header("Content-Range", f"bytes {begin}-{len(server.content) - 1}/{len(server.content)}")
         else:
             self.send_response(200)
         body = server.content[start:]
@@ -128,7 +134,7 @@ def test_a_connection_that_breaks_off_goes_on_by_itself(server: Server, tmp_path
 
 
 def test_an_interrupted_download_goes_on_at_the_next_call(server: Server, tmp_path: Path) -> None:
-    server.break_after = [5000]
+    server.break_after = [5000, 0]
     with pytest.raises(CBMError, match=r"broke off.*Check the network.*run the same command again"):
         fetch(server, tmp_path / "davis", attempts=1)
     assert not (tmp_path / "davis").exists()
@@ -139,7 +145,7 @@ def test_an_interrupted_download_goes_on_at_the_next_call(server: Server, tmp_pa
 
 
 def test_a_complete_part_is_used(server: Server, tmp_path: Path) -> None:
-    server.break_after = [5000]
+    server.break_after = [5000, 0]
     with pytest.raises(CBMError):
         fetch(server, tmp_path / "davis", attempts=1)
     (tmp_path / "davis.zip.part").write_bytes(server.content)
@@ -147,15 +153,17 @@ def test_a_complete_part_is_used(server: Server, tmp_path: Path) -> None:
     assert server.requests[-1]["Range"] == f"bytes={len(server.content)}-"
 
 
-@pytest.mark.parametrize("change", ["no ranges", "new version", "too long"])
+@pytest.mark.parametrize("change", ["no ranges", "new version", "too long", "wrong piece"])
 def test_it_starts_again_when_going_on_would_be_wrong(server: Server, tmp_path: Path, change: str) -> None:
-    server.break_after = [5000]
+    server.break_after = [5000, 0]
     with pytest.raises(CBMError):
         fetch(server, tmp_path / "davis", attempts=1)
     if change == "no ranges":
         server.ranges = False
     elif change == "new version":
         server.version, server.content = '"2"', make_zip(extra={"DAVIS/README": b"new"})
+    elif change == "wrong piece":
+        server.wrong_by = 7
     else:
         (tmp_path / "davis.zip.part").write_bytes(b"x" * (len(server.content) + 1))
     fetch(server, tmp_path / "davis", sha256=hashlib.sha256(server.content).hexdigest())
@@ -196,9 +204,10 @@ def test_a_link_is_refused(server: Server, tmp_path: Path) -> None:
     refused(server, tmp_path / "d", "refused: its member 'DAVIS/link'.*is a link")
 
 
-def test_a_damaged_archive_is_refused(server: Server, tmp_path: Path) -> None:
-    spoiled = bytearray(server.content)
-    spoiled[len(spoiled) // 3] ^= 0xFF
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+def test_a_damaged_archive_is_refused(server: Server, tmp_path: Path, method: int) -> None:
+    spoiled = bytearray(make_zip(extra={"DAVIS/notes": bytes(range(256)) * 400}, method=method))
+    spoiled[spoiled.index(b"DAVIS/notes") + 300] ^= 0xFF
     server.content = bytes(spoiled)
     refused(server, tmp_path / "d", "not a sound zip archive")
     server.content = b"<html>moved</html>"

@@ -38,15 +38,15 @@ SOURCES: dict[str, Callable[..., VideoSource]] = {
     "davis": DavisSource,
     "folder": FolderSource,
 }
-TAKES_PATH = {"davis", "folder"}
+WITHOUT_PATH = {"builtin"}
 
 
 def open_source(spec: str = "builtin") -> VideoSource:
     """`builtin`, `davis` (in the cache or at `$CBM_DAVIS`), `davis:/path`, or the path of a folder."""
     name, colon, path = str(spec).partition(":")
     if name in SOURCES:
-        if colon and (name not in TAKES_PATH or not path):
-            usage = f"`{name}:/path/to/folder`" if name in TAKES_PATH else f"`{name}`, without a path"
+        if colon and (name in WITHOUT_PATH or not path):
+            usage = f"`{name}`, without a path" if name in WITHOUT_PATH else f"`{name}:/path/to/folder`"
             raise CBMError(f"video source {spec!r}: write {usage}.")
         if name == "folder" and not path:
             raise CBMError("video source 'folder' needs a path: `folder:/path/to/folder`.")
@@ -64,8 +64,9 @@ def _looks_like_path(spec: str) -> bool:
 def _unknown(spec: str) -> str:
     near = get_close_matches(spec.partition(":")[0], SOURCES, n=1, cutoff=0.5)
     hint = f" Did you mean {near[0]!r}?" if near else ""
+    choices = ", ".join(name for name in SOURCES if name != "folder")
     return (
-        f"unknown video source {spec!r}.{hint} Choose from: builtin, davis, davis:/path, "
+        f"unknown video source {spec!r}.{hint} Choose from: {choices}, davis:/path, "
         "or the path of a folder with videos (such as ./my-videos)."
     )
 

@@ -7,12 +7,14 @@ import hashlib
 import http.client
 import os
 import shutil
+import ssl
 import stat
 import tempfile
 import time
 import urllib.error
 import urllib.request
 import zipfile
+import zlib
 from contextlib import suppress
 from email.message import Message
 from pathlib import Path, PurePosixPath
@@ -34,7 +36,8 @@ from .davis import FRAMES, LISTS, DavisSource, default_root, find_frames
 
 DAVIS_URL = "https://data.vision.ee.ethz.ch/csergi/share/davis/DAVIS-2017-trainval-480p.zip"
 BLOCK = 1 << 18
-ATTEMPTS = 5  # an interrupted transfer goes on where it stopped, this many times, before we give up
+ATTEMPTS = 5  # in a row that bring nothing, before we give up; a transfer that broke off goes on where it stopped
+NETWORK_ERRORS = (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError, ssl.SSLError)
 AGAIN = "What has arrived is kept: run the same command again to go on."
 
 
@@ -117,7 +120,11 @@ def _notes(part: Path) -> Path:
 def _fetch(url: str, part: Path, bar: Progress, attempts: int, timeout: float) -> None:
     """Bring `part` to the full length, going on from what is there."""
     task = bar.add_task("downloading", total=None)
-    for attempt in range(1, attempts + 1):
+    failures, why = 0, ""
+    while failures < attempts:
+        if failures:
+            time.sleep(min(2.0 ** (failures - 3), 10.0))
+        before = _size(part)
         try:
             if _transfer(url, part, bar, task, timeout):
                 return
@@ -126,17 +133,20 @@ def _fetch(url: str, part: Path, bar: Progress, attempts: int, timeout: float) -
             if error.code < 500 and error.code not in (408, 429):
                 raise CBMError(f"cannot download {url}: the server says {error.code} {error.reason}.") from error
             why = f"the server says {error.code} {error.reason}"
-        except (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError) as error:
+        except NETWORK_ERRORS as error:
             why = str(getattr(error, "reason", error)) or type(error).__name__
-        if attempt < attempts:
-            time.sleep(min(2.0 ** (attempt - 3), 10.0))
+        failures = 0 if _size(part) > before else failures + 1
     raise CBMError(f"cannot download {url}: {why} ({attempts} attempts). Check the network. {AGAIN}")
+
+
+def _size(part: Path) -> int:
+    return part.stat().st_size if part.exists() else 0
 
 
 def _transfer(url: str, part: Path, bar: Progress, task: TaskID, timeout: float) -> bool:
     """One request. True when the file is whole, False when the connection broke off."""
     origin, _, version = _notes(part).read_text().partition("\n") if _notes(part).exists() else ("", "", "")
-    have = part.stat().st_size if part.exists() and origin == url else 0
+    have = _size(part) if origin == url else 0
     request = urllib.request.Request(url, headers={"User-Agent": "cbm-rl"})
     if have:
         request.add_header("Range", f"bytes={have}-")
@@ -154,12 +164,16 @@ def _transfer(url: str, part: Path, bar: Progress, task: TaskID, timeout: float)
     with response:
         if response.status != 206:
             have = 0
+            part.write_bytes(b"")  # before the notes, so that they never describe an older file
+        elif not (response.headers.get("Content-Range") or "").startswith(f"bytes {have}-"):
+            _remove(part)  # not the piece that was asked for
+            return False
         length = response.headers.get("Content-Length")
         total = have + int(length) if length else None
         _need_room(part.parent, int(length) if length else 0)
         _notes(part).write_text(f"{url}\n{_strong_version(response.headers)}")
         bar.update(task, total=total, completed=have)
-        with part.open("ab" if have else "wb") as file:
+        with part.open("ab") as file:
             while block := response.read(BLOCK):
                 file.write(block)
                 bar.advance(task, len(block))
@@ -212,7 +226,7 @@ def _unpack(archive: Path, destination: Path, bar: Progress) -> None:
         if destination.is_dir():
             destination.rmdir()
         os.replace(top, destination)
-    except (zipfile.BadZipFile, zipfile.LargeZipFile, NotImplementedError, RuntimeError, EOFError) as error:
+    except (zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError) as error:
         raise BadArchive(f"the download is not a sound zip archive ({error}). It was deleted; try again.") from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
