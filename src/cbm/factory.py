@@ -106,10 +106,9 @@ def resolve_machine(config: RunConfig) -> RunConfig:
     return replace(config, env=config.env.resolved(), training=replace(training, device=device, threads=threads))
 
 
-def worker_count(config: RunConfig) -> int:
-    """Processes for evaluation: one a core, no more than there are episodes."""
-    wanted = _cores() if config.training.eval_workers is None else config.training.eval_workers
-    return max(1, min(wanted, config.training.eval_episodes * len(config.env.splits)))
+def worker_count(episodes: int, wanted: int | None) -> int:
+    """Processes for an evaluation: one a core, and no more than there are episodes."""
+    return max(1, min(_cores() if wanted is None else wanted, episodes))
 
 
 def _cores() -> int:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from cbm.checkpoint import load_newest
-from cbm.config import RunConfig, read_config
+from cbm.config import RunConfig, read_config, to_json
 from cbm.errors import CBMError
-from cbm.evaluate import Job, plan
-from cbm.factory import Shapes, load_weights, make_environment, make_run_agent
+from cbm.evaluation import Episode, Job, Workers, plan, summarise
+from cbm.factory import Shapes, load_weights, make_environment, make_run_agent, worker_count
 from cbm.logs import read_lines
+from cbm.record import film_episode
 from cbm.run_dir import RunDir, open_existing
 
 if TYPE_CHECKING:
@@ -41,22 +44,36 @@ def load_state(run: RunDir) -> tuple[int, dict[str, Any]]:
     return found
 
 
+def evaluate(
+    directory: Path | str, episodes: int = 10, videos: str = "train", workers: int | None = None
+) -> dict[str, Any]:
+    """Play `episodes` with the newest checkpoint. The first are those of the evaluation that training made there."""
+    run = open_existing(Path(directory))
+    config = read_config(run.config)
+    _check_split(config, videos)
+    env_step, state = load_state(run)
+    jobs = plan(config, env_step, episodes, (videos,))
+    pool = Workers(to_json(config), worker_count(len(jobs), workers))
+    try:
+        played = pool.play(state["agent"], jobs, env_step)
+    finally:
+        pool.close()
+    return {"run": str(run.root), "env_step": env_step, "videos": videos, **summarise(played)[videos]}
+
+
+def film(directory: Path | str, path: Path, videos: str = "train", episode: int = 0) -> Episode:
+    """Film one of the episodes of `evaluate`."""
+    config, agent, env_step = load_run(directory)
+    _check_split(config, videos)
+    job = plan(config, env_step, episode + 1, (videos,))[episode]
+    return _film(config, agent, job, env_step, path)
+
+
 def film_best(config: RunConfig, run: RunDir, agent: Agent) -> Path:
     """A film in `videos/` of the best episode of the last evaluation, which is played again for it."""
-    import torch
-
-    from cbm.record import film_episode
-
     job, env_step = best_job(config, run)
     path = run.videos / f"best-{env_step:09d}.mp4"
-    env = make_environment(config.env, job.split, film=True)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # as in the evaluation, so that it is the same episode to the last bit
-    try:
-        film_episode(agent, env, job, env_step, path, f"{config.env.name} {config.agent_name}")
-    finally:
-        torch.set_num_threads(threads)
-        env.close()
+    _film(config, agent, job, env_step, path)
     return path
 
 
@@ -67,3 +84,21 @@ def best_job(config: RunConfig, run: RunDir) -> tuple[Job, int]:
     split = max(returns, key=lambda name: max(returns[name]))
     best = returns[split].index(max(returns[split]))
     return plan(config, last["env_step"], best + 1, (split,))[best], last["env_step"]
+
+
+def _film(config: RunConfig, agent: Agent, job: Job, env_step: int, path: Path) -> Episode:
+    if path.suffix != ".mp4":
+        raise CBMError(f"a film is an .mp4 file, not {path}.")
+    env = make_environment(config.env, job.split, film=True)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # as in an evaluation, so that it is the same episode to the last bit
+    try:
+        return film_episode(agent, env, job, env_step, path, f"{config.env.name}  {config.agent_name}")
+    finally:
+        torch.set_num_threads(threads)
+        env.close()
+
+
+def _check_split(config: RunConfig, videos: str) -> None:
+    if videos not in config.env.splits:
+        raise CBMError(f"--videos {videos}: this run shows no videos, so there are no {videos} ones.")

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import av
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from cbm.evaluate import Episode, Job, play
+from cbm.evaluation import Episode, Job, play
+from cbm.film import write_film
 
 if TYPE_CHECKING:
     import gymnasium as gym
@@ -45,22 +43,6 @@ def compose(scene: np.ndarray | None, seen: np.ndarray, caption: str) -> np.ndar
     font = ImageFont.load_default(size=14)
     ImageDraw.Draw(canvas).text((8, _HEIGHT + 8), caption, fill=(235, 235, 235), font=font)
     return np.asarray(canvas)
-
-
-def write_film(path: Path, frames: Iterable[np.ndarray], fps: float) -> None:
-    """RGB frames of one size as H.264 in yuv420p, which every player and browser shows."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with av.open(str(path), "w") as container:
-        stream = None
-        for frame in frames:
-            if stream is None:
-                stream = container.add_stream("libx264", rate=Fraction(fps).limit_denominator(1000))
-                stream.height, stream.width = frame.shape[:2]
-                stream.pix_fmt = "yuv420p"
-                stream.options = {"crf": "18"}
-            container.mux(stream.encode(av.VideoFrame.from_ndarray(frame, format="rgb24")))
-        if stream is not None:
-            container.mux(stream.encode())
 
 
 def _scene(env: gym.Env) -> np.ndarray | None:

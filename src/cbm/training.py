@@ -12,7 +12,7 @@ import torch
 
 from cbm import checkpoint
 from cbm.config import RunConfig, read_config, to_json, write_config
-from cbm.evaluate import Interrupted, Workers, plan, summarise
+from cbm.evaluation import Interrupted, Workers, plan, summarise
 from cbm.factory import make_environment, resolve_machine, worker_count
 from cbm.load import film_best
 from cbm.logs import Logs, NotFinite, Stopwatch, start_wandb
@@ -64,7 +64,7 @@ def _loop(config: RunConfig, run: RunDir, wandb: bool, quiet: bool) -> Outcome:
         session = Session(config, env, run.replay, state)
         agent, replay, rollout, means, at = session.agent, session.replay, session.rollout, session.means, session.at
         write_config(run.config, config, provenance())
-        workers = Workers(to_json(config), worker_count(config))
+        workers = Workers(to_json(config), worker_count(settings.eval_episodes, settings.eval_workers))
         stack.callback(workers.close)
         logs = Logs(run, at.env_step, state and state["lengths"], wandb and start_wandb(run, to_json(config)))
         stack.callback(logs.close)
