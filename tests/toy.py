@@ -6,6 +6,12 @@ on the bar and falls linearly with the distance. Acting at random gives about 13
 
 from __future__ import annotations
 
+import functools
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -49,3 +55,59 @@ class PixelDot(gym.Env):
 
 
 gym.register("PixelDot-v0", entry_point="toy:PixelDot", max_episode_steps=None)
+
+
+# Sizes at which a run takes seconds. One thread: these networks are too small to share.
+TINY = {
+    "env.size": 24,
+    "env.action_repeat": 2,
+    "agent.hidden_dim": 32,
+    "agent.batch_size": 16,
+    "agent.conv_channels": 8,
+    "training.total_steps": 800,
+    "training.seed_steps": 100,
+    "training.eval_every": 400,
+    "training.eval_episodes": 2,
+    "training.eval_workers": 1,
+    "training.log_every": 50,
+    "training.checkpoint_every": 150,
+    "training.threads": 1,
+    "training.replay_capacity": 5_000,
+}
+
+
+def tiny_options(agent: str = "drqv2+cbm", **changes: Any) -> list[str]:
+    """`cbm train` on the toy task, as words of a command line. `training__log_every=5` changes one setting."""
+    values = TINY | ({"objective.prototypes": 8} if agent.endswith("+cbm") else {})
+    values |= {name.replace("__", "."): value for name, value in changes.items()}
+    options = ["--env", "toy:PixelDot-v0", "--agent", agent]
+    return options + [word for name, value in values.items() for word in (f"--{name}", str(value))]
+
+
+_MAIN = """
+import sys, tyro
+from cbm.commands.train import VERBS, expand_overrides
+from cbm.errors import CBMError
+try:
+    sys.exit(tyro.cli(VERBS[sys.argv[1]], args=expand_overrides(sys.argv[2:])))
+except CBMError as error:
+    sys.exit(str(error))
+"""
+
+
+def cbm(*words: str | Path, **options: Any) -> subprocess.Popen[str]:
+    """`cbm` in a process of its own."""
+    folder = str(Path(__file__).parent)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([folder, os.environ.get("PYTHONPATH", "")])}
+    command = [sys.executable, "-c", _MAIN, *map(str, words)]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "env": environment}
+    return subprocess.Popen(command, **(pipes | options))
+
+
+@functools.cache
+def finished_run() -> Path:
+    """A complete tiny run, trained once for all tests of a process that only read it."""
+    process = cbm("train", *tiny_options(), "--out", out := Path(tempfile.mkdtemp(prefix="cbm-toy-")) / "run")
+    output = process.communicate(timeout=180)[0]
+    assert process.returncode == 0, output
+    return out

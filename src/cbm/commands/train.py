@@ -1,0 +1,206 @@
+"""Verbs about runs: train, eval, record. Each is a function of one dataclass, which tyro turns into options.
+
+PyTorch is imported when a verb runs, so that `cbm --help` is quick and the suite works without it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from tyro.conf import Positional, UseAppendAction, arg
+
+from cbm.errors import CBMError
+
+if TYPE_CHECKING:
+    from cbm.config import RunConfig
+
+_WITH_RESUME = ("resume", "steps", "wandb")
+
+
+@dataclass(frozen=True)
+class TrainArgs:
+    """What to train on what. Any value of the configuration can be set by its dotted name: --agent.lr 1e-3."""
+
+    task: str | None = None
+    """Task of the suite; cartpole-swingup if nothing is said."""
+    agent: str = "drqv2+cbm"
+    """drq, drqv2, drq+cbm, drqv2+cbm, ..."""
+    distraction: str = "none"
+    """none, easy, medium, hard, background, camera, color."""
+    preset: str = "paper"
+    """paper, laptop, released."""
+    seed: int = 0
+    """Decides everything that is random in the run."""
+    out: Path | None = None
+    """Run directory; runs/TASK-AGENT-DISTRACTION-sSEED if nothing is said."""
+    resume: Path | None = None
+    """Go on with the run in this directory. Only --steps and --wandb go with it."""
+    steps: int | None = None
+    """Environment steps in all; the preset's if nothing is said."""
+    scale: float | None = None
+    """Strength of camera and colour distractions, 0 to 1."""
+    num_videos: int | None = None
+    """How many training videos."""
+    dynamic: bool = False
+    """Distractions that move."""
+    videos: str = "builtin"
+    """Where backgrounds come from: builtin, davis, davis:FOLDER, or a folder."""
+    env: str | None = None
+    """MODULE:ID of any Gymnasium environment with image observations and a box of actions, instead of --task."""
+    prototypes: int | None = None
+    """K, for agents that carry CBM."""
+    device: str = "auto"
+    """cpu, cuda, cuda:1, auto."""
+    mixed_precision: bool = False
+    """Convolutions in bfloat16. For GPUs, where it is untested."""
+    wandb: bool = False
+    """Log to Weights & Biases too."""
+    print_config: bool = False
+    """Print the whole configuration, with every name that can be set, and stop."""
+    set: UseAppendAction[tuple[str, ...]] = ()
+    """NAME=VALUE: the long form of --NAME VALUE for a dotted name."""
+
+
+@dataclass(frozen=True)
+class EvalArgs:
+    """Which episodes to play."""
+
+    directory: Positional[Path]
+    """Run directory."""
+    episodes: int = 10
+    """How many."""
+    videos: Literal["train", "unseen"] = "train"
+    """Backgrounds of training, or ones that the agent never saw."""
+    workers: int | None = None
+    """Processes; one a core if nothing is said. Changes no result."""
+    output: Annotated[Path | None, arg(aliases=["-o"])] = None
+    """A file for the JSON."""
+
+
+@dataclass(frozen=True)
+class RecordArgs:
+    """Which episode to film."""
+
+    directory: Positional[Path]
+    """Run directory."""
+    output: Annotated[Path, arg(aliases=["-o"])]
+    """The film, .mp4."""
+    videos: Literal["train", "unseen"] = "train"
+    """Backgrounds of training, or ones that the agent never saw."""
+    episode: int = 0
+    """Which of the episodes of `cbm eval`."""
+
+
+def expand_overrides(argv: Sequence[str]) -> list[str]:
+    """`--agent.lr 1e-3`, `--agent.lr=1e-3` as `--set agent.lr=1e-3`, which tyro can read without knowing the agent."""
+    rest, expanded = list(argv), []
+    while rest:
+        word = rest.pop(0)
+        name, equals, value = word.removeprefix("--").partition("=")
+        if not word.startswith("--") or "." not in name:
+            expanded.append(word)
+            continue
+        if not equals:
+            if not rest:
+                raise CBMError(f"{word} needs a value.")
+            value = rest.pop(0)
+        expanded += ["--set", f"{name}={value}"]
+    return expanded
+
+
+def train(args: Annotated[TrainArgs, arg(name="")]) -> int:
+    """Train an agent in a run directory, or go on with a run."""
+    _require_extras()
+    from cbm import training
+    from cbm.config import to_json
+
+    if args.resume is not None:
+        _nothing_else(args)
+        outcome = training.resume(args.resume, total_steps=args.steps, wandb=args.wandb)
+    else:
+        config = run_config(args)
+        if args.print_config:
+            print(json.dumps(to_json(config), indent=2))
+            return 0
+        out = Path("runs") / config.run_name if args.out is None else args.out
+        outcome = training.train(config, out, wandb=args.wandb)
+    return 0 if outcome.signal is None else 128 + outcome.signal  # what a shell expects of a stopped process
+
+
+def evaluate(args: Annotated[EvalArgs, arg(name="")]) -> int:
+    """Play episodes with a trained agent, without exploration; print every return, mean and standard deviation."""
+    _require_extras()
+    from cbm.load import evaluate as play
+
+    text = json.dumps(play(args.directory, args.episodes, args.videos, args.workers), indent=2)
+    print(text)
+    if args.output is not None:
+        args.output.write_text(text + "\n")
+    return 0
+
+
+def record(args: Annotated[RecordArgs, arg(name="")]) -> int:
+    """Film an episode of a trained agent: the scene, and beside it what the agent sees."""
+    _require_extras()
+    from cbm.load import film
+
+    episode = film(args.directory, args.output, args.videos, args.episode)
+    print(f"{args.output}: return {episode.total:.1f} in {episode.length} agent steps, background {episode.background}")
+    return 0
+
+
+VERBS: dict[str, Callable[..., int]] = {"train": train, "eval": evaluate, "record": record}
+
+
+def run_config(args: TrainArgs) -> RunConfig:
+    """The configuration that the options ask for."""
+    from cbm.config import EnvConfig, make_config
+
+    if args.env is not None and args.task is not None:
+        raise CBMError("--env takes the place of --task: give one of them.")
+    env = EnvConfig(
+        task=EnvConfig.task if args.task is None else args.task,
+        distraction=args.distraction,
+        scale=args.scale,
+        num_videos=args.num_videos,
+        dynamic=args.dynamic,
+        videos=args.videos,
+        env_id=args.env,
+    )
+    overrides = [("training.device", args.device)]
+    if args.steps is not None:
+        overrides.append(("training.total_steps", str(args.steps)))
+    if args.prototypes is not None:
+        if "+cbm" not in args.agent:
+            raise CBMError(f"--prototypes goes with agents that carry CBM, such as drqv2+cbm, not with {args.agent}.")
+        overrides.append(("objective.prototypes", str(args.prototypes)))
+    if args.mixed_precision:
+        overrides.append(("agent.mixed_precision", "true"))
+    for item in args.set:
+        name, equals, value = item.partition("=")
+        if not equals:
+            raise CBMError(f"--set {item}: write NAME=VALUE.")
+        overrides.append((name, value))
+    return make_config(args.agent, env, args.preset, args.seed, overrides)
+
+
+def _nothing_else(args: TrainArgs) -> None:
+    """A resumed run has its configuration already; an option that would be ignored is an error."""
+    default = TrainArgs()
+    for field in fields(args):
+        if field.name not in _WITH_RESUME and getattr(args, field.name) != getattr(default, field.name):
+            raise CBMError(
+                f"--{field.name.replace('_', '-')} does not go with --resume: the run has its configuration in "
+                f"config.json. Only --steps and --wandb do."
+            )
+
+
+def _require_extras() -> None:
+    missing = [name for name in ("torch", "safetensors", "tensorboard") if find_spec(name) is None]
+    if missing:
+        raise CBMError(f'training needs {", ".join(missing)}: pip install "cbm-rl[train]"')
