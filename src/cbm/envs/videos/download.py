@@ -162,15 +162,15 @@ def _transfer(url: str, part: Path, bar: Progress, task: TaskID, timeout: float)
         _remove(part)
         return False
     with response:
+        length = response.headers.get("Content-Length")
+        _need_room(part.parent, int(length) if length else 0)
         if response.status != 206:
             have = 0
             part.write_bytes(b"")  # before the notes, so that they never describe an older file
         elif not (response.headers.get("Content-Range") or "").startswith(f"bytes {have}-"):
             _remove(part)  # not the piece that was asked for
             return False
-        length = response.headers.get("Content-Length")
         total = have + int(length) if length else None
-        _need_room(part.parent, int(length) if length else 0)
         _notes(part).write_text(f"{url}\n{_strong_version(response.headers)}")
         bar.update(task, total=total, completed=have)
         with part.open("ab") as file:
