@@ -161,7 +161,7 @@ def test_it_starts_again_when_going_on_would_be_wrong(server: Server, tmp_path: 
     if change == "no ranges":
         server.ranges = False
     elif change == "new version":
-        server.version, server.content = '"2"', make_zip(extra={"DAVIS/README": b"new"})
+        server.version, server.content = '"2"', make_zip(names=VAL + TRAIN)
     elif change == "wrong piece":
         server.wrong_by = 7
     else:

@@ -154,9 +154,13 @@ def test_a_changed_video_is_decoded_anew(tmp_path: Path) -> None:
         write_video(tmp_path / f"{name}.mp4")
     source = FolderSource(tmp_path)
     assert len(source.clip("a.mp4")) == 5
+    size = (tmp_path / "a.mp4").stat().st_size
     write_video(tmp_path / "a.mp4", count=7)
-    os.utime(tmp_path / "a.mp4", ns=(1, 1))
     assert len(source.clip("a.mp4")) == 7
+    (tmp_path / "a.mp4").write_bytes(b"x" * size)  # as long as the first, but of another time
+    os.utime(tmp_path / "a.mp4", ns=(1, 1))
+    with pytest.raises(CBMError, match="cannot decode"):
+        source.clip("a.mp4")
 
 
 def test_long_and_large_videos_are_limited(tmp_path: Path) -> None:
