@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import weakref
 from dataclasses import dataclass
+from functools import cache
 
 import mujoco
 import numpy as np
@@ -40,9 +41,10 @@ MODES: dict[str, Quality] = {
 _open: weakref.WeakSet[Renderer] = weakref.WeakSet()
 
 
-def _close_all() -> None:
-    for renderer in list(_open):
-        renderer.close()
+@cache
+def _close_all_at_exit() -> None:
+    """Called once a context exists: after MuJoCo has registered the handler that ends EGL, and so run before it."""
+    atexit.register(lambda: [renderer.close() for renderer in list(_open)])
 
 
 class Renderer:
@@ -62,11 +64,9 @@ class Renderer:
                 f"OpenGL ({gl.BACKEND}) could not be started: {error}. Try MUJOCO_GL=osmesa, or: {gl.INSTALL_HINT}"
             ) from error
         self._finalizer = weakref.finalize(self, _free, self._gl, self._context)
-        self._finalizer.atexit = False  # _close_all comes sooner
-        if not _open:
-            # Registered after MuJoCo's own handler, which ends EGL, and so run before it.
-            atexit.register(_close_all)
+        self._finalizer.atexit = False  # see _close_all_at_exit
         _open.add(self)
+        _close_all_at_exit()
         self._sky = SkyTexture(model, self._context, sky_side(quality, max(height, width)))
         self._scene = mujoco.MjvScene(model, maxgeom=1000)
         self._option = mujoco.MjvOption()

@@ -1,0 +1,221 @@
+"""The environments as Gymnasium sees them: spaces, rewards, time limit, seeds, stacking, bad input."""
+
+from __future__ import annotations
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+from gymnasium.vector import AsyncVectorEnv
+
+from cbm.envs import make_env
+from cbm.errors import CBMError
+from cbm.tasks import PAPER_TASKS, TASKS
+
+
+@pytest.mark.parametrize("task", PAPER_TASKS)
+@pytest.mark.filterwarnings("ignore:.*render_modes.*")
+def test_gymnasiums_own_checker_has_nothing_to_say(task, make):
+    check_env(make(task, "easy", render_mode="rgb_array").unwrapped)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_every_task_is_registered_and_runs(task):
+    env = gym.make(f"cbm/{task}-v0", size=32)
+    obs, info = env.reset(seed=3)
+    assert obs.shape == (9, 32, 32)
+    assert obs.dtype == np.uint8
+    assert obs.std() > 2  # something is to be seen
+    assert env.unwrapped.action_repeat == TASKS[task].action_repeat
+    obs, reward, terminated, _, info = env.step(env.action_space.sample())
+    assert obs in env.observation_space
+    assert 0 <= reward <= TASKS[task].action_repeat
+    assert not terminated
+    assert info["background"] == "none"
+    env.close()
+
+
+def test_an_observation_can_have_any_size_and_stack(make):
+    env = make("reacher-easy", "easy", size=(40, 56), frame_stack=2)
+    obs, _ = env.reset(seed=0)
+    assert obs.shape == (6, 40, 56)
+
+
+def test_frames_are_stacked_oldest_first_and_the_first_is_repeated(make):
+    stacked, single = make("cheetah-run", frame_stack=3), make("cheetah-run", frame_stack=1)
+    obs, _ = stacked.reset(seed=5)
+    frames = [single.reset(seed=5)[0]]
+    np.testing.assert_array_equal(obs, np.concatenate([frames[0]] * 3))
+    for _ in range(4):
+        action = stacked.action_space.sample()
+        obs = stacked.step(action)[0]
+        frames.append(single.step(action)[0])
+    np.testing.assert_array_equal(obs, np.concatenate(frames[-3:]))
+    assert (frames[-1] != frames[-2]).any()
+
+
+def test_reward_is_the_sum_over_the_repeat_and_physics_is_the_same(make):
+    repeated, plain = make("cartpole-swingup", action_repeat=8), make("cartpole-swingup", action_repeat=1)
+    repeated.reset(seed=1)
+    plain.reset(seed=1)
+    for value in (-1.0, 0.3, 1.0):
+        action = np.array([value], np.float32)
+        _, reward, _, _, info = repeated.step(action)
+        steps = [plain.step(action) for _ in range(8)]
+        assert reward == pytest.approx(sum(step[1] for step in steps), abs=1e-12)
+        np.testing.assert_array_equal(info["state"], steps[-1][4]["state"])
+
+
+@pytest.mark.parametrize("repeat", [4, 3])
+def test_the_time_limit_is_a_truncation_after_1000_environment_steps(repeat, make):
+    env = make("reacher-easy", size=8, frame_stack=1, action_repeat=repeat)
+    env.reset(seed=0)
+    steps, over = 0, False
+    while not over:
+        _, _, terminated, truncated, _ = env.step(np.zeros(2, np.float32))
+        assert not terminated
+        steps, over = steps + 1, truncated
+    assert steps == -(-1000 // repeat)
+    with pytest.raises(CBMError, match="call reset"):
+        env.step(np.zeros(2, np.float32))
+    env.reset()
+    env.step(np.zeros(2, np.float32))
+
+
+def rollout(env, seed, steps=12):
+    obs, info = env.reset(seed=seed)
+    env.action_space.seed(seed)
+    seen = [obs]
+    for _ in range(steps):
+        obs, reward, _, _, info = env.step(env.action_space.sample())
+        seen += [obs, np.float64(reward), info["state"]]
+    return b"".join(np.asarray(x).tobytes() for x in seen)
+
+
+def test_a_seed_decides_everything_and_another_seed_changes_it(make):
+    one, two = make("finger-spin", "easy", dynamic=True), make("finger-spin", "easy", dynamic=True)
+    first = rollout(one, 7)
+    assert rollout(two, 7) == first
+    assert rollout(one, 8) != first
+    assert rollout(one, 7) == first  # no matter what came before
+
+
+def test_episodes_without_a_seed_differ_from_each_other(make):
+    env = make("cartpole-swingup", "easy")
+    frames = [env.reset(seed=0)[0], env.reset()[0], env.reset()[0]]
+    assert (frames[0] != frames[1]).any()
+    assert (frames[1] != frames[2]).any()
+
+
+def test_physics_does_not_depend_on_the_distraction(make):
+    plain, distracted = make("walker-walk"), make("walker-walk", "hard", dynamic=True)
+    plain.reset(seed=2)
+    distracted.reset(seed=2)
+    for _ in range(5):
+        action = plain.action_space.sample()
+        a, b = plain.step(action), distracted.step(action)
+        assert a[1] == b[1]
+        np.testing.assert_array_equal(a[4]["state"], b[4]["state"])
+
+
+def test_the_same_seed_gives_the_same_bits_in_another_process(python, make):
+    script = (
+        "import hashlib, sys; sys.path.insert(0, {path!r})\n"
+        "from test_suite import rollout\nfrom cbm.envs import make_env\n"
+        "print(hashlib.sha256(rollout(make_env('cheetah-run', 'easy', dynamic=True), 11)).hexdigest())"
+    )
+    import hashlib
+    from pathlib import Path
+
+    other = python(script.format(path=str(Path(__file__).parent)))
+    assert other.returncode == 0, other.stderr
+    here = hashlib.sha256(rollout(make("cheetah-run", "easy", dynamic=True), 11)).hexdigest()
+    assert other.stdout.strip() == here
+
+
+def _easy_cartpole():
+    return make_env("cartpole-swingup", "easy", num_videos=2)
+
+
+def test_runs_in_spawned_worker_processes():
+    envs = AsyncVectorEnv([_easy_cartpole] * 2, context="spawn")
+    obs, _ = envs.reset(seed=4)
+    assert obs.shape == (2, 9, 84, 84)
+    assert (obs[0] != obs[1]).any()
+    envs.step(envs.action_space.sample())
+    envs.close()
+    alone = _easy_cartpole()
+    np.testing.assert_array_equal(alone.reset(seed=4)[0], obs[0])
+    alone.close()
+
+
+def test_several_environments_in_one_process_do_not_disturb_each_other(make):
+    alone = rollout(make("cartpole-swingup", "easy"), 1, steps=3)
+    a, b = make("cartpole-swingup", "easy"), make("walker-walk", "hard")
+    obs, _ = a.reset(seed=1)
+    a.action_space.seed(1)
+    b.reset(seed=9)
+    seen = [obs]
+    for _ in range(3):
+        b.step(b.action_space.sample())
+        obs, reward, _, _, info = a.step(a.action_space.sample())
+        seen += [obs, np.float64(reward), info["state"]]
+    assert b"".join(np.asarray(x).tobytes() for x in seen) == alone
+
+
+def test_render_is_a_larger_picture_of_the_same_scene(make):
+    env = make("cartpole-swingup", "easy", render_mode="rgb_array")
+    obs, _ = env.reset(seed=0)
+    picture = env.render()
+    assert picture.shape == (384, 384, 3)
+    from PIL import Image
+
+    shrunk = np.asarray(Image.fromarray(picture).resize((84, 84), Image.Resampling.BOX)).astype(int)
+    assert np.abs(shrunk - obs[-3:].transpose(1, 2, 0)).mean() < 8
+    obs_after = env.step(np.zeros(1, np.float32))[0]
+    assert (obs_after[3:6] == obs[-3:]).all()  # filming has not touched what the agent sees
+
+
+def test_render_without_a_mode_says_how(make):
+    env = make("cartpole-swingup")
+    env.reset(seed=0)
+    with pytest.raises(CBMError, match="render_mode"):
+        env.unwrapped.render()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"task": "cartpole-swngup"}, r"unknown task 'cartpole-swngup'. Did you mean 'cartpole-swingup'\? Choose from"),
+        ({"distraction": "eazy"}, r"unknown distraction 'eazy'. Did you mean 'easy'\?.*none, easy, medium, hard"),
+        ({"distraction": "easy", "videos": "buildin"}, "buildin.*builtin"),
+        ({"distraction": "easy", "videos": "davis:/nowhere/at/all"}, "/nowhere/at/all"),
+        ({"distraction": "easy", "split": "test"}, "unknown split.*train, unseen"),
+        ({"distraction": "easy", "num_videos": 1000}, "num_videos must be 1 to 60.*got 1000"),
+        ({"distraction": "background", "num_videos": 0}, "num_videos must be 1 to 60.*got 0"),
+        ({"distraction": "camera", "scale": 1.5}, "scale must lie between 0 and 1.*got 1.5"),
+        ({"distraction": "color", "scale": -0.1}, "scale must lie between 0 and 1.*got -0.1"),
+        ({"distraction": "color", "scale": float("nan")}, "scale must lie between 0 and 1.*got nan"),
+        (
+            {"distraction": "background", "scale": 0.2},
+            "scale does nothing with distraction 'background'.*camera",
+        ),
+        ({"distraction": "camera", "num_videos": 4}, "num_videos does nothing with distraction 'camera'.*background"),
+        ({"distraction": "none", "dynamic": True}, "dynamic does nothing with distraction 'none'"),
+        ({"renderer": "fats"}, "unknown renderer 'fats'. Did you mean 'fast'"),
+        ({"frame_stack": 0}, "frame_stack must be at least 1"),
+        ({"action_repeat": 0}, "action_repeat must be at least 1"),
+        ({"size": 4}, "size must be at least 8"),
+    ],
+)
+def test_bad_input_is_named_with_the_way_out(options, message):
+    with pytest.raises(CBMError, match=message):
+        make_env(**{"task": "cartpole-swingup", **options})
+
+
+@pytest.mark.parametrize("action", [np.zeros(2), np.array([np.nan]), 0.0])
+def test_a_bad_action_is_refused(action, make):
+    env = make("cartpole-swingup")
+    env.reset(seed=0)
+    with pytest.raises(CBMError, match="1 finite numbers"):
+        env.step(action)
