@@ -15,11 +15,21 @@ from cbm.tasks import TASKS
 
 if TYPE_CHECKING:
     from cbm.envs import make_env as make_env
+    from cbm.load import evaluate as evaluate
+    from cbm.load import load_agent as load_agent
+    from cbm.objectives import CBM as CBM
+    from cbm.objectives import CBMConfig as CBMConfig
+    from cbm.training import train as train
 
 __version__ = "0.1.0"
 
 _HOME = {
+    "CBM": "cbm.objectives",
+    "CBMConfig": "cbm.objectives",
+    "evaluate": "cbm.load",
+    "load_agent": "cbm.load",
     "make_env": "cbm.envs",
+    "train": "cbm.training",
 }
 __all__ = ["__version__", *_HOME]
 

@@ -15,12 +15,16 @@ class Verb(NamedTuple):
     module: str
     function: str
     help: str
+    rewrite: str | None = None  # a function of the module that changes the words before they are parsed
 
 
 VERBS: dict[str, Verb] = {
     "doctor": Verb("cbm.commands.suite", "doctor", "what this machine has, and how to mend what is wrong"),
     "preview": Verb("cbm.commands.suite", "preview", "a contact sheet or film of what the agent will see"),
     "videos": Verb("cbm.commands.suite", "videos", "list, look at and download background videos"),
+    "train": Verb("cbm.commands.train", "train", "train an agent, or go on with a run", "expand_overrides"),
+    "eval": Verb("cbm.commands.train", "evaluate", "play episodes with a trained agent"),
+    "record": Verb("cbm.commands.train", "record", "film a trained agent"),
     "bench": Verb("cbm.commands.bench", "bench", "speed on this machine against the plain reference"),
 }
 
@@ -44,8 +48,9 @@ def main(argv: list[str] | None = None) -> int:
     try:
         import tyro
 
-        function = getattr(import_module(verb.module), verb.function)
-        status = tyro.cli(function, args=rest, prog=f"cbm {name}", description=verb.help)
+        module = import_module(verb.module)
+        words = rest if verb.rewrite is None else getattr(module, verb.rewrite)(rest)
+        status = tyro.cli(getattr(module, verb.function), args=words, prog=f"cbm {name}", description=verb.help)
     except CBMError as error:
         print(f"cbm {name}: {error}", file=sys.stderr)
         return 1

@@ -10,7 +10,7 @@ from PIL import Image
 
 from cbm.envs.distractions.base import Distraction, DistractionConfig, Scene
 from cbm.envs.sky import SKY_SIZE, Sky, pyramid
-from cbm.envs.videos import Clip, open_source
+from cbm.envs.videos import Clip, VideoSource, open_source
 from cbm.errors import CBMError
 
 # How opaque the ground is in front of the new sky: walker and cheetah keep theirs, reacher lies on the picture.
@@ -27,8 +27,8 @@ class Background(Distraction):
     def __init__(self, config: DistractionConfig) -> None:
         super().__init__(config)
         self._source = open_source(config.videos)
-        training = self._source.names("train")
         if config.split == "train":
+            training = self._source.names("train")
             number = len(training) if config.num_videos is None else config.num_videos
             if not 1 <= number <= len(training):
                 raise CBMError(
@@ -37,7 +37,7 @@ class Background(Distraction):
             self.names = training[:number]
         else:  # generalisation is measured on all the unseen videos, whatever the number trained on
             self.names = self._source.names("unseen")
-            both = sorted(set(self.names) & set(training))
+            both = sorted(set(self.names) & _training_names(self._source))
             if both:
                 raise CBMError(f"videos of {config.videos!r} are in both the training and the unseen set: {both}")
         if not self.names:
@@ -67,6 +67,13 @@ class Background(Distraction):
             clip = self._source.clip(name)
             for frame in range(len(clip)):
                 yield _sky(self.config.videos, clip, frame)
+
+
+def _training_names(source: VideoSource) -> set[str]:
+    try:
+        return set(source.names("train"))
+    except CBMError:  # a copy with only the unseen videos will do for an evaluation
+        return set()
 
 
 def _sky(source: str, clip: Clip, index: int) -> Sky:
