@@ -60,7 +60,7 @@ def preview(
     """Draw what the agent will see under random actions: a contact sheet, and a film if anything moves by itself.
 
     Args:
-        task: such as cartpole-swingup.
+        task: such as cartpole-swingup, or `all` for one picture of six tasks under every distraction.
         distraction: none, easy, medium, hard, background, camera or color.
         scale: strength of camera and colour, 0 to 1.
         num_videos: how many of the training videos.
@@ -73,7 +73,7 @@ def preview(
         seed: of the first episode.
         output: .png for the sheet or .mp4 for a film alone (default: preview.png).
     """
-    from cbm.envs.preview import contact_sheet, film, watch
+    from cbm.envs.preview import contact_sheet, film, overview, watch
     from cbm.errors import CBMError
 
     path = Path("preview.png") if output is None else output
@@ -81,6 +81,13 @@ def preview(
         raise CBMError(f"-o {path}: the name must end in .png, .jpg or .mp4.")
     if episodes < 1 or columns < 1:
         raise CBMError("episodes and columns must be at least 1.")
+    if task == "all":
+        with Console().status("drawing six tasks ..."):
+            picture = overview(seed)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        picture.save(path)
+        print("wrote", path)
+        return 0
     options = {
         "task": task,
         "distraction": distraction,

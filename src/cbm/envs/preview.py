@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
+from cbm.envs.distractions import CHOICES
 from cbm.envs.make import make_env
 from cbm.film import write_film
+from cbm.tasks import PAPER_TASKS
 
 _CAPTION = 18  # height of a line of text
 
@@ -55,6 +57,25 @@ def contact_sheet(title: str, episodes: list[Episode], columns: int, zoom: int =
         for column, step in enumerate(np.linspace(0, len(episode.frames) - 1, columns).round().astype(int)):
             frame = Image.fromarray(episode.frames[step]).resize((width, height), Image.Resampling.NEAREST)
             sheet.paste(frame, (column * width, top + _CAPTION))
+    return sheet
+
+
+def overview(
+    seed: int, size: int = 128, columns: Sequence[str] = CHOICES, tasks: Sequence[str] = PAPER_TASKS
+) -> Image.Image:
+    """The tasks of the paper down the side, the distractions along the top, each cell an episode of its own."""
+    left, font = 130, ImageFont.load_default(size=13)
+    sheet = Image.new("RGB", (left + size * len(columns), _CAPTION + size * len(tasks)), "white")
+    draw = ImageDraw.Draw(sheet)
+    for column, distraction in enumerate(columns):
+        draw.text((left + column * size + 6, 2), distraction, "black", font)
+    for row, task in enumerate(tasks):
+        top = _CAPTION + row * size
+        draw.text((6, top + size // 2 - 8), task, "black", font)
+        for column, distraction in enumerate(columns):
+            options = {"task": task, "distraction": distraction, "size": size, "frame_stack": 1}
+            (episode,) = watch(options, 1, 6, seed + row * len(columns) + column)
+            sheet.paste(Image.fromarray(episode.frames[-1]), (left + column * size, top))
     return sheet
 
 
