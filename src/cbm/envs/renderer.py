@@ -44,7 +44,12 @@ _open: weakref.WeakSet[Renderer] = weakref.WeakSet()
 @cache
 def _close_all_at_exit() -> None:
     """Called once a context exists: after MuJoCo has registered the handler that ends EGL, and so run before it."""
-    atexit.register(lambda: [renderer.close() for renderer in list(_open)])
+    atexit.register(_close_all)
+
+
+def _close_all() -> None:
+    for renderer in list(_open):
+        renderer.close()
 
 
 class Renderer:
