@@ -68,7 +68,7 @@ TINY = {
     "training.seed_steps": 100,
     "training.eval_every": 400,
     "training.eval_episodes": 2,
-    "training.eval_workers": 1,
+    "training.eval_workers": 0,  # a process more would spend most of the time importing PyTorch
     "training.log_every": 50,
     "training.checkpoint_every": 150,
     "training.threads": 1,

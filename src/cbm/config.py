@@ -80,7 +80,7 @@ class TrainingConfig:
     eval_episodes: int = 10
     """On each set of videos."""
     eval_workers: int | None = None
-    """Processes that play them; None takes one a core. Changes no result."""
+    """Processes that play them; None takes one a core, 0 the process that trains. Changes no result."""
     log_every: int = 1_000
     """Between two lines of means in metrics.jsonl."""
     checkpoint_every: int = 10_000

@@ -97,15 +97,19 @@ def summarise(episodes: list[Episode]) -> dict[str, dict[str, Any]]:
 
 
 class Workers:
-    """Processes that play episodes."""
+    """Processes that play episodes. They start with the first evaluation, and stay. 0 of them: this process plays."""
 
     def __init__(self, config: Mapping[str, Any], count: int) -> None:
-        context = mp.get_context("spawn")  # a fork would inherit GL contexts and PyTorch's threads
+        self._config, self._count = dict(config), count
         self._links: list[Connection] = []
         self._processes: list[Any] = []
-        for _ in range(count):
+        self._local: _Player | None = None
+
+    def _start(self) -> None:
+        context = mp.get_context("spawn")  # a fork would inherit GL contexts and PyTorch's threads
+        while len(self._links) < self._count:
             ours, theirs = context.Pipe()
-            process = context.Process(target=_serve, args=(theirs, dict(config)), daemon=True)
+            process = context.Process(target=_serve, args=(theirs, self._config), daemon=True)
             process.start()
             theirs.close()
             self._links.append(ours)
@@ -117,8 +121,12 @@ class Workers:
         """The episodes of `jobs`, in their order, by an agent with this state."""
         from cbm.state_tree import pack
 
+        self._start()
         skeleton, tensors = pack({**state, "optimizers": {}})
+        # Arrays are copied into the pipe. PyTorch would pass tensors as open files, which outlive a killed process.
         weights = (skeleton, {name: tensor.numpy() for name, tensor in tensors.items()})
+        if self._count == 0:
+            return self._play_here(weights, jobs, env_step, stop)
         waiting = list(enumerate(jobs))
         results: dict[int, Episode] = {}
         busy: set[Connection] = set()
@@ -149,7 +157,19 @@ class Workers:
             raise CBMError(f"an evaluation worker died (exit codes {codes}). Is the machine out of memory?") from error
         return [results[index] for index in range(len(jobs))]
 
+    def _play_here(self, weights: Any, jobs: list[Job], env_step: int, stop: Callable[[], bool]) -> list[Episode]:
+        if self._local is None:
+            self._local = _Player(self._config)
+        episodes = []
+        for job in jobs:
+            if stop():
+                raise Interrupted
+            episodes.append(self._local.play(weights, job, env_step))
+        return episodes
+
     def close(self) -> None:
+        if self._local is not None:
+            self._local.close()
         for link in self._links:
             link.close()
         for process in self._processes:
@@ -184,14 +204,11 @@ def _serve(link: Connection, config: dict[str, Any]) -> None:
 
 
 class _Player:
-    """A worker's agent and its environments, made when they are first needed."""
+    """An agent and its environments, made when they are first needed."""
 
     def __init__(self, config: dict[str, Any]) -> None:
-        import torch
-
         from cbm.config import from_json
 
-        torch.set_num_threads(1)
         self._config = from_json(config)
         self._envs: dict[str, gym.Env] = {}
         self._agent: Any = None
@@ -200,7 +217,7 @@ class _Player:
     def play(self, weights: Any, job: Job, env_step: int) -> Episode:
         import torch
 
-        from cbm.factory import Shapes, load_weights, make_environment, make_run_agent
+        from cbm.factory import Shapes, load_weights, make_environment, make_run_agent, one_thread
         from cbm.state_tree import unpack
 
         if job.split not in self._envs:
@@ -209,10 +226,11 @@ class _Player:
         if self._agent is None:
             self._agent = make_run_agent(self._config, Shapes.of(env))
         if self._loaded is not weights:
-            skeleton, arrays = self._loaded = weights
-            tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
-            load_weights(self._agent, unpack(skeleton, tensors))
-        return play(self._agent, env, job, env_step)
+            self._loaded = weights
+            skeleton, arrays = weights
+            load_weights(self._agent, unpack(skeleton, {name: torch.from_numpy(a) for name, a in arrays.items()}))
+        with one_thread():
+            return play(self._agent, env, job, env_step)
 
     def close(self) -> None:
         for env in self._envs.values():

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -108,7 +109,20 @@ def resolve_machine(config: RunConfig) -> RunConfig:
 
 def worker_count(episodes: int, wanted: int | None) -> int:
     """Processes for an evaluation: one a core, and no more than there are episodes."""
-    return max(1, min(_cores() if wanted is None else wanted, episodes))
+    return min(_cores() if wanted is None else wanted, episodes)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """PyTorch on one thread: sums are then taken in one order, wherever an episode is played."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _cores() -> int:

@@ -5,13 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from cbm.checkpoint import load_newest
 from cbm.config import RunConfig, read_config, to_json
 from cbm.errors import CBMError
 from cbm.evaluation import Episode, Job, Workers, plan, summarise
-from cbm.factory import Shapes, load_weights, make_environment, make_run_agent, worker_count
+from cbm.factory import Shapes, load_weights, make_environment, make_run_agent, one_thread, worker_count
 from cbm.logs import read_lines
 from cbm.record import film_episode
 from cbm.run_dir import RunDir, open_existing
@@ -90,12 +88,10 @@ def _film(config: RunConfig, agent: Agent, job: Job, env_step: int, path: Path) 
     if path.suffix != ".mp4":
         raise CBMError(f"a film is an .mp4 file, not {path}.")
     env = make_environment(config.env, job.split, film=True)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # as in an evaluation, so that it is the same episode to the last bit
     try:
-        return film_episode(agent, env, job, env_step, path, f"{config.env.name}  {config.agent_name}")
+        with one_thread():  # as in an evaluation, so that it is the same episode to the last bit
+            return film_episode(agent, env, job, env_step, path, f"{config.env.name}  {config.agent_name}")
     finally:
-        torch.set_num_threads(threads)
         env.close()
 
 

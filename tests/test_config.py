@@ -1,0 +1,177 @@
+"""The configuration: presets, JSON in and out, options of the command line, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import FrozenInstanceError, replace
+from pathlib import Path
+
+import pytest
+import tyro
+
+from cbm.agents import agent_names
+from cbm.commands.train import TrainArgs, expand_overrides, run_config
+from cbm.config import PRESETS, EnvConfig, RunConfig, from_json, make_config, read_config, to_json, write_config
+from cbm.errors import CBMError
+from cbm.provenance import provenance
+from cbm.settings import BadSetting, override
+from cbm.tasks import TASKS
+
+
+def options(*words: str) -> RunConfig:
+    """The configuration that `cbm train` with these words would run."""
+    return run_config(tyro.cli(TrainArgs, args=expand_overrides(words)))
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("agent", agent_names())
+def test_round_trip_through_json(agent: str, preset: str) -> None:
+    config = make_config(agent, EnvConfig(distraction="easy", scale=0.25), preset, seed=3)
+    assert from_json(json.loads(json.dumps(to_json(config)))) == config
+
+
+def test_the_paper_preset_is_the_table_of_the_paper() -> None:
+    config = make_config("drqv2+cbm")
+    env, agent, objective, training = config.env, config.agent, config.objective, config.training
+    assert (env.size, env.frame_stack, env.action_repeat) == (84, 3, 8)
+    assert env.noise == TASKS["cartpole-swingup"].noise
+    assert (agent.discount, agent.batch_size, agent.lr, agent.shift_pad) == (0.99, 128, 5e-4, 4)
+    assert (agent.conv_strides, agent.conv_channels, agent.feature_dim) == ((2, 1, 1, 1), 32, 50)
+    assert (agent.hidden_dim, agent.actor_every, agent.target_every, agent.target_rate) == (1024, 2, 2, 0.01)
+    assert (objective.prototypes, objective.reward_rate, objective.temperature) == (128, 0.01, 0.1)
+    assert objective.epsilon == 0.05
+    assert (training.seed_steps, training.replay_capacity, training.total_steps) == (4_000, 500_000, 500_000)
+
+
+def test_the_laptop_preset_makes_the_same_changes_for_every_agent() -> None:
+    def differences(agent: str) -> dict[str, object]:
+        paper, laptop = (to_json(make_config(agent, preset=preset)) for preset in ("paper", "laptop"))
+        return {
+            f"{part}.{name}": laptop[part][name]
+            for part in ("env", "agent", "objective", "training")
+            for name in paper[part] or ()
+            if paper[part][name] != laptop[part][name]
+        }
+
+    changes = [differences(agent) for agent in agent_names()]
+    assert all(change == changes[0] for change in changes)
+    assert changes[0]["training.total_steps"] == 100_000
+
+
+def test_the_released_preset_departs_and_the_paper_does_not() -> None:
+    paper, released = make_config("drqv2+cbm"), make_config("drqv2+cbm", preset="released")
+    assert (paper.agent.late_rewards, released.agent.late_rewards) == (False, True)
+    assert (paper.agent.one_background, released.agent.one_background) == (False, True)
+    assert (paper.objective.assignment, released.objective.assignment) == ("prototype", "transition")
+    assert released.env == paper.env
+
+
+def test_nothing_can_be_changed_afterwards() -> None:
+    with pytest.raises(FrozenInstanceError):
+        make_config("drq").seed = 4  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"sede": 3}, "unknown setting 'sede'. Did you mean 'seed'"),
+        ({"seed": "3"}, "seed must be int, not '3'"),
+        ({"seed": True}, "seed must be int, not True"),
+        ({"env": {"taks": "x"}}, "unknown setting 'env.taks'. Did you mean 'task'"),
+        ({"env": {"scale": "much"}}, "env.scale must be float | None, not 'much'"),
+        ({"env": 3}, "env must be an object"),
+        ({"agent": {"lr": None}}, "agent.lr must be float, not None"),
+        ({"agent": {"conv_strides": [2, "1"]}}, r"agent.conv_strides\[1\] must be int"),
+        ({"objective": {"prototypes": 1.5}}, "objective.prototypes must be int, not 1.5"),
+        ({"objective": {"assignment": "both"}}, "objective.assignment must be one of 'prototype', 'transition'"),
+        ({"training": {"eval_evry": 1}}, "Did you mean 'eval_every'"),
+        ({"training": {"log_every": 0}}, "training.log_every must be at least 1"),
+        ({"agent_name": "drqv3+cbm"}, "unknown agent 'drqv3\\+cbm'. Did you mean 'drqv2\\+cbm'"),
+    ],
+)
+def test_a_wrong_key_or_type_in_json_is_named(change: dict[str, object], message: str) -> None:
+    with pytest.raises(CBMError, match=message.replace("|", r"\|").replace("'.", r"'\.")):
+        from_json(to_json(make_config("drqv2+cbm")) | change)
+
+
+def test_an_agent_without_objective_takes_none() -> None:
+    data = to_json(make_config("drq"))
+    assert data["objective"] is None
+    with pytest.raises(BadSetting, match="'drq' has no objective"):
+        from_json(data | {"objective": {"prototypes": 4}})
+
+
+def test_every_documented_option_reaches_the_configuration() -> None:
+    words = """
+        --task walker-walk --agent drq+cbm --distraction hard --preset laptop --seed 7 --steps 20000
+        --scale 0.2 --num-videos 6 --dynamic --videos davis --device cpu --prototypes 64 --mixed-precision
+        --agent.lr 1e-3 --objective.temperature=0.2 --env.noise.steps 5e4 --agent.conv_strides 2,2,2
+        --training.threads 1 --training.film false --env.action_repeat 3
+    """
+    config = options(*words.split())
+    env, training = config.env, config.training
+    assert (env.task, env.distraction, env.scale, env.num_videos) == ("walker-walk", "hard", 0.2, 6)
+    assert (env.dynamic, env.videos, env.action_repeat) == (True, "davis", 3)
+    assert env.noise is not None
+    assert env.noise.steps == 50_000
+    assert (config.agent_name, config.preset, config.seed) == ("drq+cbm", "laptop", 7)
+    assert (config.agent.lr, config.agent.conv_strides, config.agent.mixed_precision) == (1e-3, (2, 2, 2), True)
+    assert (config.objective.prototypes, config.objective.temperature) == (64, 0.2)
+    assert (training.total_steps, training.threads, training.film, training.device) == (20_000, 1, False, "cpu")
+    assert config.run_name == "walker-walk-drq+cbm-hard-s7"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--task cartpole-swing", "Did you mean 'cartpole-swingup'"),
+        ("--agent drqv2+cmb", "Did you mean 'drqv2\\+cbm'"),
+        ("--preset latop", "Did you mean 'laptop'"),
+        ("--agent.lrr 1", "unknown setting 'agent.lrr'. Did you mean 'lr'"),
+        ("--agnet.lr 1", "unknown setting 'agnet'. Did you mean 'agent'"),
+        ("--agent.lr fast", "agent.lr must be float, not 'fast'"),
+        ("--agent.batch_size 1.5", "agent.batch_size must be int, not '1.5'"),
+        ("--env.dynamic perhaps", "env.dynamic must be bool"),
+        ("--objective.assignment both", "objective.assignment must be one of"),
+        ("--agent drq --objective.temperature 1", "objective is None in this run"),
+        ("--agent drq --prototypes 3", "--prototypes goes with agents that carry CBM"),
+        ("--env.noise 3", "env.noise is a group; set one of: env.noise.start"),
+        ("--env.noise.steps", "--env.noise.steps needs a value"),
+        ("--set agent.lr", "write NAME=VALUE"),
+        ("--env a:b --task cartpole-swingup", "--env takes the place of --task"),
+    ],
+)
+def test_a_wrong_option_is_named_with_what_was_meant(words: str, message: str) -> None:
+    with pytest.raises(CBMError, match=message):
+        options(*words.split())
+
+
+def test_a_mistyped_flag_is_named_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        options("--distracton", "easy")
+    assert "--distraction" in capsys.readouterr().err
+
+
+def test_a_setting_is_replaced_and_the_rest_stays() -> None:
+    config = make_config("drqv2")
+    changed = override(config, "training.eval_workers", "none")
+    assert changed == replace(config, training=replace(config.training, eval_workers=None))
+    assert override(config, "training.eval_workers", "3").training.eval_workers == 3
+
+
+def test_the_sets_of_videos_are_those_that_the_run_shows() -> None:
+    assert EnvConfig(distraction="easy").splits == ("train", "unseen")
+    assert EnvConfig(distraction="camera").splits == ("train",)
+    assert EnvConfig(distraction="easy", env_id="toy:PixelDot-v0").splits == ("train",)
+
+
+def test_config_json_tells_where_the_run_came_from(tmp_path: Path) -> None:
+    config = make_config("drq+cbm")
+    write_config(tmp_path / "config.json", config, provenance())
+    written = json.loads((tmp_path / "config.json").read_text())["provenance"]
+    assert written["versions"]["torch"]
+    assert "git" in written
+    assert read_config(tmp_path / "config.json") == config
+    (tmp_path / "config.json").write_text("{")
+    with pytest.raises(CBMError, match="is not JSON"):
+        read_config(tmp_path / "config.json")

@@ -1,0 +1,71 @@
+"""Films that players can show."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import av
+import numpy as np
+import pytest
+import tyro
+
+from cbm.commands.train import VERBS
+from cbm.config import read_config
+from cbm.envs.adapt import PixelTask
+from cbm.errors import CBMError
+from cbm.evaluation import Job, play
+from cbm.load import best_job, film
+from cbm.logs import read_lines
+from cbm.record import compose, film_episode
+from cbm.run_dir import RunDir
+from toy import PixelDot, finished_run
+
+
+def frames_of(path: Path) -> list[np.ndarray]:
+    with av.open(str(path)) as container:
+        stream = container.streams.video[0]
+        assert (stream.codec_context.name, stream.pix_fmt) == ("h264", "yuv420p")
+        return [frame.to_ndarray(format="rgb24") for frame in container.decode(stream)]
+
+
+def test_a_frame_shows_the_scene_the_observation_and_the_return() -> None:
+    scene, seen = np.full((100, 200, 3), 50, np.uint8), np.zeros((84, 84, 3), np.uint8)
+    seen[:42] = 200
+    frame = compose(scene, seen, "return 12.3")
+    assert frame.shape == (368, 672 + 336, 3)
+    assert (frame[:336, :672] == 50).all()
+    assert (frame[:168, 672:] == 200).all()
+    assert (frame[168:336, 672:] == 0).all()
+    assert frame[336:].max() > 200  # the text
+    assert compose(None, seen, "").shape == (368, 336, 3)
+
+
+def test_training_ends_with_a_film_of_its_best_episode() -> None:
+    run = RunDir(finished_run())
+    (path,) = run.videos.iterdir()
+    assert len(frames_of(path)) == 11  # ten agent steps and the first observation
+    job, env_step = best_job(read_config(run.config), run)
+    returns = read_lines(run.evals)[-1]["train"]["returns"]
+    assert env_step == 800
+    assert film(run.root, path.with_name("again.mp4"), episode=int(np.argmax(returns))).job == job
+    assert film(run.root, path.with_name("again.mp4"), episode=int(np.argmax(returns))).total == max(returns)
+    path.with_name("again.mp4").unlink()
+
+
+def test_record_writes_a_film(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "new" / "x.mp4"
+    assert tyro.cli(VERBS["record"], args=[str(finished_run()), "-o", str(path)]) == 0
+    assert f"{path}: return" in capsys.readouterr().out
+    assert frames_of(path)[0].shape == (368, 672, 3)
+    with pytest.raises(CBMError, match=r"\.mp4"):
+        film(finished_run(), tmp_path / "x.gif")
+
+
+def test_filming_does_not_change_the_episode(tmp_path: Path) -> None:
+    class Push:
+        def act(self, obs: np.ndarray, env_step: int, explore: bool) -> np.ndarray:
+            return np.array([0.1], np.float32)
+
+    env = PixelTask(PixelDot("rgb_array"), 24, 3, 1)
+    filmed = film_episode(Push(), env, Job("train", 3), 0, tmp_path / "x.mp4", "toy")  # type: ignore[arg-type]
+    assert filmed == play(Push(), env, Job("train", 3), 0)  # type: ignore[arg-type]
