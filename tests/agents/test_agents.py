@@ -269,6 +269,8 @@ def test_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
         make_agent("drq", SETUP, DrQv2Config())
     with pytest.raises(CBMError, match="CBMConfig"):
         make_agent("drq+cbm", SETUP, DrQConfig(), DrQConfig())
+    with pytest.raises(CBMError, match="at least 2"):
+        DrQConfig(batch_size=1)
     monkeypatch.setitem(AGENTS, "drq", AGENTS["drq"]._replace(carries=False))
     with pytest.raises(CBMError, match="cannot carry"):
         split_name("drq+cbm")

@@ -94,9 +94,12 @@ def log_assignment(z: Tensor, c: Tensor, config: CBMConfig) -> Tensor:
 
 
 def average_rewards(q: Tensor, reward: Tensor) -> Tensor:
-    """Each prototype's reward in this batch, K / B * q_k^T r, Eq. 3: (K,)."""
-    batch, prototypes = q.shape
-    return prototypes / batch * (q.T @ reward)
+    """Each prototype's reward in this batch, the average of r weighted by q_k, Eq. 3: (K,).
+
+    Eq. 3 multiplies q_k^T r by K / B because balanced codes sum to B / K. A few Sinkhorn iterations leave sums of 0.4
+    to 2 times that, so we divide by the sum itself: the same where codes are balanced, and an average everywhere.
+    """
+    return (q.T @ reward) / q.sum(dim=0).clamp_min(1e-8)
 
 
 class CBM(Objective):
