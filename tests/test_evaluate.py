@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -112,6 +113,17 @@ def test_a_worker_that_fails_or_dies_is_an_error_with_its_reason(workers: Worker
     state = load_state(RunDir(finished_run()))[1]["agent"]
     with pytest.raises(CBMError, match="KeyError"):
         workers.play({**state, "modules": {}}, [Job("train", 1)], 0)
-    os.kill(workers._processes[0].pid, signal.SIGKILL)
+    workers._processes[0].kill()
     with pytest.raises(CBMError, match="an evaluation worker died"):
         workers.play(state, [Job("train", 1)], 0)
+
+
+def test_a_script_without_a_main_guard_can_evaluate() -> None:
+    code = f"from cbm.load import evaluate; print(evaluate({str(finished_run())!r}, 2, workers=1)['returns'])"
+    folder = str(Path(__file__).parent)
+    result = subprocess.run(
+        [sys.executable, "-"], input=code, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": folder}
+    )
+    assert json.loads(result.stdout) == read_lines(finished_run() / "evals.jsonl")[-1]["train"]["returns"], (
+        result.stderr
+    )

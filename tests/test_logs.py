@@ -13,6 +13,7 @@ import torch
 
 from cbm.errors import CBMError
 from cbm.logs import JsonLines, Logs, Means, NotFinite, read_lines, start_wandb
+from cbm.progress import Show, describe
 from cbm.run_dir import RunDir, RunInUse, open_existing, open_new
 from cbm.stop import Stop
 
@@ -121,3 +122,18 @@ def test_the_first_signal_asks_and_the_second_ctrl_c_quits() -> None:
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_progress_tells_all_counters_and_the_time_left() -> None:
+    line = describe(20_000, 2_500, 2_000, 123.45, steps_per_second=10.0, updates_per_second=1.25, total=56_000)
+    assert line == "env 20,000, agent 2,500, updates 2,000 (1.2/s), return 123.5, 1:00:00 left"
+    assert describe(0, 0, 0, None, 0.0, 0.0, 100) == "env 0, agent 0, updates 0 (0.0/s)"
+
+
+def test_plain_lines_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    with Show(total=100) as show:
+        for step in range(0, 101, 10):
+            show.update(step, step, 0, None)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 2  # the first look, and the end; between them less than half a minute passed
+    assert lines[-1].startswith("env 100,")

@@ -8,8 +8,11 @@ parent was as fast on two cores, waits for the slowest of each step, and mixes t
 
 from __future__ import annotations
 
-import multiprocessing as mp
+import os
 import signal
+import socket
+import subprocess
+import sys
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -102,18 +105,21 @@ class Workers:
     def __init__(self, config: Mapping[str, Any], count: int) -> None:
         self._config, self._count = dict(config), count
         self._links: list[Connection] = []
-        self._processes: list[Any] = []
+        self._processes: list[subprocess.Popen[bytes]] = []
         self._local: _Player | None = None
 
     def _start(self) -> None:
-        context = mp.get_context("spawn")  # a fork would inherit GL contexts and PyTorch's threads
+        # Fresh interpreters: a fork would inherit GL contexts and PyTorch's threads, and multiprocessing's spawn runs
+        # the caller's script again, which a notebook does not have and a script must be written for.
+        code = "import sys; from cbm.evaluation import serve; serve(int(sys.argv[1]))"
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         while len(self._links) < self._count:
-            ours, theirs = context.Pipe()
-            process = context.Process(target=_serve, args=(theirs, self._config), daemon=True)
-            process.start()
-            theirs.close()
-            self._links.append(ours)
-            self._processes.append(process)
+            ours, theirs = socket.socketpair()
+            with theirs:
+                handle = theirs.fileno()
+                command = [sys.executable, "-c", code, str(handle)]
+                self._processes.append(subprocess.Popen(command, pass_fds=[handle], env=environment))
+            self._links.append(Connection(ours.detach()))
 
     def play(
         self, state: Mapping[str, Any], jobs: list[Job], env_step: int, stop: Callable[[], bool] = lambda: False
@@ -133,14 +139,14 @@ class Workers:
 
         def hand_out(link: Connection) -> None:
             if waiting:
-                link.send((env_step, *waiting.pop(0)))
+                link.send(("play", env_step, *waiting.pop(0)))
                 busy.add(link)
             else:
                 busy.discard(link)
 
         try:
             for link in self._links:
-                link.send(weights)
+                link.send(("weights", self._config, *weights))
                 hand_out(link)
             while busy:
                 if stop():
@@ -153,7 +159,7 @@ class Workers:
                     results[index] = answer
                     hand_out(ready)
         except (EOFError, BrokenPipeError, ConnectionResetError) as error:
-            codes = [process.exitcode for process in self._processes]
+            codes = [process.poll() for process in self._processes]
             raise CBMError(f"an evaluation worker died (exit codes {codes}). Is the machine out of memory?") from error
         return [results[index] for index in range(len(jobs))]
 
@@ -173,15 +179,18 @@ class Workers:
         for link in self._links:
             link.close()
         for process in self._processes:
-            process.join(timeout=2)  # an idle worker ends by itself when its link closes
-            process.kill()
-            process.join()
+            try:
+                process.wait(timeout=2)  # an idle worker ends by itself when its link closes
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
 
 
-def _serve(link: Connection, config: dict[str, Any]) -> None:
-    """A worker. It ends when its parent does, however that ends."""
+def serve(handle: int) -> None:
+    """A worker, at its end of a socket. It ends when its parent does, however that ends."""
     for number in (signal.SIGINT, signal.SIGTERM):  # they go to the whole group; the parent decides
         signal.signal(number, signal.SIG_IGN)
+    link = Connection(handle)
     player: _Player | None = None
     weights: Any = None
     while True:
@@ -189,10 +198,10 @@ def _serve(link: Connection, config: dict[str, Any]) -> None:
             message = link.recv()
         except (EOFError, ConnectionResetError):
             break
-        if isinstance(message[0], dict):
-            weights = message
+        if message[0] == "weights":
+            _, config, *weights = message
             continue
-        env_step, index, job = message
+        _, env_step, index, job = message
         try:
             if player is None:
                 player = _Player(config)

@@ -146,10 +146,11 @@ class Means:
 
 
 class Stopwatch:
-    """Wall seconds by part of the loop."""
+    """Wall seconds by part of the loop, and in all."""
 
     def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
+        self._start = time.perf_counter()
+        self._parts: dict[str, float] = {}
 
     @contextmanager
     def __call__(self, part: str) -> Iterator[None]:
@@ -157,4 +158,7 @@ class Stopwatch:
         try:
             yield
         finally:
-            self.seconds[part] = self.seconds.get(part, 0.0) + time.perf_counter() - start
+            self._parts[part] = self._parts.get(part, 0.0) + time.perf_counter() - start
+
+    def seconds(self) -> dict[str, float]:
+        return {"all": time.perf_counter() - self._start, **self._parts}

@@ -3,35 +3,33 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from types import TracebackType
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
-_PLAIN_SECONDS = 30.0  # between two plain lines
+_BAR_SECONDS, _PLAIN_SECONDS = 0.25, 30.0  # between two looks
+_WINDOW = 120.0  # seconds over which speed is measured: seed steps are much faster than the rest
 
 
 class Show:
     """Progress of one run. `update` may be called at every agent step."""
 
-    def __init__(self, total: int, done: int, quiet: bool = False) -> None:
+    def __init__(self, total: int, quiet: bool = False) -> None:
         self.console = Console(quiet=quiet, soft_wrap=True)
-        self._total, self._first = total, done
-        self._start = self._last = time.monotonic()
-        self._first_updates: int | None = None
+        self._total = total
+        self._plain = not self.console.is_terminal
+        self._seen: deque[tuple[float, int, int]] = deque()  # time, environment steps, updates
+        self._last = time.monotonic()
         self._bar = Progress(
-            TextColumn("{task.fields[counts]}"),
+            TextColumn("{task.description}"),
             BarColumn(bar_width=None),
             TaskProgressColumn(),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(elapsed_when_finished=False),
-            TextColumn("{task.fields[scores]}"),
             console=self.console,
-            refresh_per_second=4,
-            disable=not self.console.is_terminal,
+            disable=self._plain or quiet,
         )
-        self._task = self._bar.add_task("train", total=total, completed=done, counts="", scores="")
+        self._task = self._bar.add_task("starting", total=total)
 
     def __enter__(self) -> Show:
         self._bar.start()
@@ -46,22 +44,41 @@ class Show:
 
     def update(self, env_step: int, agent_step: int, updates: int, episode_return: float | None) -> None:
         now = time.monotonic()
-        if self._first_updates is None:
-            self._first_updates, self._start = updates, now
-        if now - self._last < (0.2 if self.console.is_terminal else _PLAIN_SECONDS) and env_step < self._total:
+        pause = _PLAIN_SECONDS if self._plain else _BAR_SECONDS
+        if self._seen and now - self._last < pause and env_step < self._total:
             return
         self._last = now
-        seconds = max(now - self._start, 1e-9)
-        rate = (updates - self._first_updates) / seconds
-        counts = f"env {env_step:,} agent {agent_step:,} updates {updates:,}"
-        scores = f"{rate:.1f} updates/s"
-        if episode_return is not None:
-            scores += f" return {episode_return:.1f}"
-        if self.console.is_terminal:
-            self._bar.update(self._task, completed=env_step, counts=counts, scores=scores)
-            return
-        left = seconds / max(env_step - self._first, 1) * (self._total - env_step)
-        self.say(f"{counts} of {self._total:,} env steps, {scores}, {_clock(left)} left")
+        self._seen.append((now, env_step, updates))
+        while len(self._seen) > 2 and now - self._seen[0][0] > _WINDOW:
+            self._seen.popleft()
+        line = describe(env_step, agent_step, updates, episode_return, *self._speeds(), self._total)
+        self._bar.update(self._task, completed=env_step, description=line)
+        if self._plain:
+            self.say(f"{line}, of {self._total:,}")
+
+    def _speeds(self) -> tuple[float, float]:
+        """Environment steps and updates a second, of late."""
+        (start, first_step, first_updates), (end, step, updates) = self._seen[0], self._seen[-1]
+        seconds = max(end - start, 1e-9)
+        return (step - first_step) / seconds, (updates - first_updates) / seconds
+
+
+def describe(
+    env_step: int,
+    agent_step: int,
+    updates: int,
+    episode_return: float | None,
+    steps_per_second: float,
+    updates_per_second: float,
+    total: int,
+) -> str:
+    """The counters, the speed, the last return and the time left, in one line."""
+    parts = [f"env {env_step:,}", f"agent {agent_step:,}", f"updates {updates:,} ({updates_per_second:.1f}/s)"]
+    if episode_return is not None:
+        parts.append(f"return {episode_return:.1f}")
+    if steps_per_second > 0:
+        parts.append(f"{_clock((total - env_step) / steps_per_second)} left")
+    return ", ".join(parts)
 
 
 def _clock(seconds: float) -> str:

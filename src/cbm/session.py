@@ -30,6 +30,9 @@ class At:
     episode: int = 0
     evaluated: int = -1  # the environment step of the last evaluation
 
+    def counts(self) -> dict[str, int]:
+        return {"env_step": self.env_step, "agent_step": self.agent_step, "updates": self.updates}
+
 
 class Session:
     """Agent, replay, the episode under way, counters and random generators of one run."""

@@ -68,7 +68,7 @@ def _loop(config: RunConfig, run: RunDir, wandb: bool, quiet: bool) -> Outcome:
         stack.callback(workers.close)
         logs = Logs(run, at.env_step, state and state["lengths"], wandb and start_wandb(run, to_json(config)))
         stack.callback(logs.close)
-        show = stack.enter_context(Show(settings.total_steps, at.env_step, quiet))
+        show = stack.enter_context(Show(settings.total_steps, quiet))
         if state is not None:
             show.say(f"{run.root}: going on from the checkpoint at environment step {at.env_step:,}")
         clock, saver, last_return = Stopwatch(), Saver(run, session, logs, state is not None), None
@@ -89,7 +89,8 @@ def _loop(config: RunConfig, run: RunDir, wandb: bool, quiet: bool) -> Outcome:
                     break
                 at.evaluated = at.env_step
                 results = summarise(episodes)
-                logs.write(logs.evals, {"env_step": at.env_step, "updates": at.updates, **results})
+                logs.write(logs.evals, {**at.counts(), **results})
+                logs.timings.append({**at.counts(), "seconds": clock.seconds()})
                 show.say(_scores(at.env_step, results))
             if stop or finished or due(settings.checkpoint_every) or saver.overdue(settings.checkpoint_minutes):
                 with clock("checkpoint"):
@@ -124,9 +125,8 @@ def _loop(config: RunConfig, run: RunDir, wandb: bool, quiet: bool) -> Outcome:
                     raise NotFinite(f"{error} {saver.advice()}") from None
                 at.updates += 1
             if due(settings.log_every) and means.sums:
-                counters = {"env_step": at.env_step, "agent_step": at.agent_step, "updates": at.updates}
-                logs.write(logs.metrics, counters | means.take())
-                logs.timings.append(counters | {"seconds": clock.seconds})
+                logs.write(logs.metrics, {**at.counts(), **means.take()})
+                logs.timings.append({**at.counts(), "seconds": clock.seconds()})
             show.update(at.env_step, at.agent_step, at.updates, last_return)
 
         if stop:
