@@ -23,7 +23,7 @@ LAYERS = [
     {"factory", "rollout", "logs"},
     {"evaluation", "session", "record", "load"},
     {"training"},
-    {"bench", "doctor"},
+    {"analysis", "bench", "doctor"},
     {"commands"},
     {"cli"},
 ]
@@ -63,6 +63,11 @@ def test_imports_point_downward(part):
     for file in files:
         above = {name for name in imports(file) if LEVEL[name] > LEVEL[part]}
         assert not above, f"{file.relative_to(SOURCE)} imports {above} from above"
+
+
+def test_analysis_reads_run_directories_and_never_the_training_loop():
+    for file in (SOURCE / "analysis").rglob("*.py"):
+        assert not imports(file) & {"training", "session", "commands"}
 
 
 def test_the_suite_does_not_import_pytorch():

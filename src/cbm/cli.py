@@ -25,6 +25,7 @@ VERBS: dict[str, Verb] = {
     "train": Verb("cbm.commands.train", "train", "train an agent, or go on with a run", "expand_overrides"),
     "eval": Verb("cbm.commands.train", "evaluate", "play episodes with a trained agent"),
     "record": Verb("cbm.commands.train", "record", "film a trained agent"),
+    "plot": Verb("cbm.commands.plot", "plot", "draw learning curves of runs"),
     "bench": Verb("cbm.commands.bench", "bench", "speed on this machine against the plain reference"),
 }
 
