@@ -21,8 +21,8 @@ from stable_baselines3 import SAC
 from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 from torch import Tensor
 
+from cbm import CBM, CBMConfig
 from cbm.nets import Encoder
-from cbm.objectives import CBM, CBMConfig
 
 
 class BlockedEncoder(BaseFeaturesExtractor):

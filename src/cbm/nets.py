@@ -8,9 +8,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-# Without a graph to keep, images go through the encoder this many at a time: the activations then stay in the cache
-# and in memory that the allocator reuses (1.2x faster on CPU than 256 at once).
-_CHUNK = 64
+
+def chunks(obs: Tensor) -> Sequence[Tensor]:
+    """On CPU, 64 images at a time: activations then stay in memory that the allocator keeps and reuses.
+
+    Tensors of more than 32 MB would be mapped and zeroed anew each time (measured: 5 to 10 % of an update).
+    """
+    return obs.split(64) if obs.device.type == "cpu" else (obs,)
 
 
 def initialise(module: nn.Module) -> None:
@@ -62,17 +66,17 @@ class Encoder(nn.Module):
         self.apply(initialise)
 
     def forward(self, obs: Tensor) -> Tensor:
-        if torch.is_grad_enabled() or obs.device.type != "cpu" or len(obs) <= _CHUNK:
-            return self._encode(obs)
-        return torch.cat([self._encode(part) for part in obs.split(_CHUNK)])
+        return torch.cat([self._encode(part) for part in chunks(obs)])
 
     def _encode(self, obs: Tensor) -> Tensor:
         first, *others = self.convs
         assert isinstance(first, nn.Conv2d)
-        # Pixels / 255 - 0.5, in one pass over the image: the first kernel takes over the division.
-        x = obs.contiguous(memory_format=torch.channels_last) - 127.5
+        assert first.bias is not None
+        # The input is pixels / 255 - 0.5. The first layer takes that over, which saves two passes over the images.
+        weight, bias = first.weight / 255.0, first.bias - 0.5 * first.weight.sum(dim=(1, 2, 3))
+        x = obs.to(torch.float32, memory_format=torch.channels_last)
         with torch.autocast(obs.device.type, torch.bfloat16, enabled=self.mixed_precision):
-            x = F.relu_(F.conv2d(x, first.weight / 255.0, first.bias, first.stride))
+            x = F.relu_(F.conv2d(x, weight, bias, first.stride))
             for conv in others:
                 x = F.relu_(conv(x))
         flat = x.float().permute(0, 2, 3, 1).flatten(1)  # a view of channels-last memory: no copy

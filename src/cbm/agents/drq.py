@@ -16,6 +16,7 @@ from cbm.agents.parts import (
     Setup,
     adam,
     as_batch,
+    encode_shifted,
     encoder_optimizers,
     make_encoder,
     minimise,
@@ -24,7 +25,6 @@ from cbm.agents.parts import (
     td_loss,
     unpack,
 )
-from cbm.augment import random_shift
 from cbm.nets import Critic, GaussianActor
 from cbm.ops import soft_update, squashed_gaussian
 from cbm.replay import Replay
@@ -107,22 +107,17 @@ class DrQ:
         config, batch = self.config, batch.to(self.device)
         losses: Losses = {}
         metrics: Metrics = {}
+        with torch.no_grad():
+            z_next = self._encode(batch.next_obs, config.shifts)  # (shifts * B, D)
         if self.objective is None:
-            z = self.encoder(self._shifts(batch.obs, config.shifts))  # (shifts * B, D)
-            with torch.no_grad():
-                z_next = self.encoder(self._shifts(batch.next_obs, config.shifts))
+            z = self._encode(batch.obs, config.shifts)
         else:  # only the first shift of the current images carries a gradient
-            z_first = self.encoder(self._shifts(batch.obs, 1))
-            images = [self._shifts(batch.next_obs, config.shifts)]
-            if config.shifts > 1:
-                images.append(self._shifts(batch.obs, config.shifts - 1))
-            with torch.no_grad():
-                others = self.encoder(torch.cat(images))
-            z_next, z_others = others.split([len(images[0]), len(others) - len(images[0])])
-            z = torch.cat([z_first.detach(), z_others])
+            z_first = self._encode(batch.obs, 1)
             losses, metrics = self.objective.losses(
                 z_first, batch.action, batch.reward, z_next[: len(batch.obs)], self.actor.mean
             )
+            with torch.no_grad():
+                z = torch.cat([z_first, self._encode(batch.obs, config.shifts - 1)])
 
         q = self.critic(z, batch.action.repeat(config.shifts, 1))
         target = self.target(batch, z_next)
@@ -139,9 +134,10 @@ class DrQ:
         self.updates += 1
         return metrics
 
-    def _shifts(self, obs: Tensor, copies: int) -> Tensor:
-        """`copies` shifted versions of the whole batch, one after the other."""
-        return random_shift(obs.repeat(copies, 1, 1, 1), self.generator, self.config.shift_pad)
+    def _encode(self, obs: Tensor, copies: int) -> Tensor:
+        """Latents of `copies` shifted versions of the whole batch, one version after the other: (copies * B, D)."""
+        z = [encode_shifted(self.encoder, obs, self.config.shift_pad, self.generator) for _ in range(copies)]
+        return torch.cat(z) if z else torch.empty(0, self.config.feature_dim, device=self.device)
 
     @torch.no_grad()
     def target(self, batch: Batch, z_next: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ from cbm.agents.parts import (
     Setup,
     adam,
     as_batch,
+    encode_shifted,
     encoder_optimizers,
     make_encoder,
     minimise,
@@ -23,7 +24,6 @@ from cbm.agents.parts import (
     td_loss,
     unpack,
 )
-from cbm.augment import random_shift
 from cbm.nets import Critic, DeterministicActor
 from cbm.ops import linear_schedule, noisy_action, soft_update
 from cbm.replay import Replay
@@ -102,16 +102,14 @@ class DrQv2:
 
     def update(self, batch: Batch, env_step: int) -> Metrics:
         config, batch, std = self.config, batch.to(self.device), self.noise(env_step)
-        z = self.encoder(self._shift(batch.obs))
+        z = self._encode(batch.obs)
         losses: Losses = {}
         metrics: Metrics = {}
-        if self.objective is None:
+        with torch.no_grad():
+            z_boot = self._encode(batch.boot_obs)
+        if self.objective is not None:
             with torch.no_grad():
-                z_boot = self.encoder(self._shift(batch.boot_obs))
-        else:
-            with torch.no_grad():
-                following = self.encoder(torch.cat([self._shift(batch.next_obs), self._shift(batch.boot_obs)]))
-            z_next, z_boot = following.chunk(2)
+                z_next = self._encode(batch.next_obs)
             reward = batch.reward if config.objective_reward == "one-step" else batch.n_step_reward
             losses, metrics = self.objective.losses(z, batch.action, reward, z_next, self.actor.mean)
 
@@ -134,8 +132,8 @@ class DrQv2:
         self.updates += 1
         return metrics
 
-    def _shift(self, obs: Tensor) -> Tensor:
-        return random_shift(obs, self.generator, self.config.shift_pad)
+    def _encode(self, obs: Tensor) -> Tensor:
+        return encode_shifted(self.encoder, obs, self.config.shift_pad, self.generator)
 
     def _critic_view(self, z: Tensor) -> Tensor:
         """The appendix blocks the gradients of L_RL "from updating the encoder, prototypes, and the latent model"."""

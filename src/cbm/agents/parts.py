@@ -13,8 +13,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.optim import Adam
 
+from cbm.augment import random_shift
 from cbm.errors import CBMError
-from cbm.nets import Encoder
+from cbm.nets import Encoder, chunks
 from cbm.tasks import Noise
 from cbm.types import Losses, Metrics
 
@@ -88,6 +89,11 @@ def make_encoder(config: AgentConfig, setup: Setup) -> Encoder:
     if config.compile:
         encoder.compile(dynamic=False)
     return encoder
+
+
+def encode_shifted(encoder: Encoder, obs: Tensor, pad: int, generator: torch.Generator) -> Tensor:
+    """Latents of randomly shifted observations."""
+    return torch.cat([encoder(random_shift(part, generator, pad)) for part in chunks(obs)])
 
 
 def adam(parameters: Iterable[nn.Parameter], lr: float) -> Adam:
