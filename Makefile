@@ -3,11 +3,12 @@
 SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
+DEMO_STEPS ?= 40000
 PACKAGES := libegl1 libegl-mesa0 libgl1-mesa-dri libosmesa6
 
 .PHONY: help setup system demo test test-all check format bench clean
 help:
-	@echo "make demo      set everything up, then show what the suite does (pictures and films in demo/)"
+	@echo "make demo      set everything up, then train CBM for about ten minutes (curve and film in demo/)"
 	@echo "make test      set everything up, then lint, type-check and test"
 	@echo "make test-all  the same with the tests that take minutes"
 	@echo "make check     ruff and mypy        make format   let ruff rewrite"
@@ -32,10 +33,17 @@ system:
 	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e ".[train,dev]"
 	@touch $@
 
+# About ten minutes on two cores. Interrupted, it goes on where it was.
 demo: setup
 	$(BIN)/cbm doctor
-	$(BIN)/cbm preview --task cartpole-swingup --distraction easy -o demo/cartpole-easy.png
-	$(BIN)/cbm preview --task walker-walk --distraction hard --dynamic -o demo/walker-hard-dynamic.png
+	$(BIN)/cbm preview --task cartpole-swingup --distraction easy -o demo/what-the-agent-sees.png
+	@if [ -f demo/run/config.json ]; then $(BIN)/cbm train --resume demo/run; else \
+	  $(BIN)/cbm train --task cartpole-swingup --agent drqv2+cbm --distraction easy --preset laptop \
+	    --steps $(DEMO_STEPS) --training.eval_every 5000 --out demo/run; fi
+	$(BIN)/cbm eval demo/run --episodes 10 --videos unseen -o demo/unseen-videos.json
+	$(BIN)/cbm record demo/run --videos unseen -o demo/film.mp4
+	$(BIN)/cbm plot demo/run -o demo/curve.png
+	@echo "Look at demo/curve.png and demo/film.mp4"
 
 test: check
 	$(BIN)/python -m pytest -m "not slow"
@@ -54,6 +62,8 @@ format: setup
 
 bench: setup
 	$(BIN)/cbm bench env --json > benchmarks/env.json
+	$(BIN)/cbm bench update --json > benchmarks/update.json
+	$(BIN)/cbm bench train --json > benchmarks/train.json
 
 clean:
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis demo
