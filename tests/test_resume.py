@@ -20,7 +20,7 @@ from cbm.checkpoint import load_newest
 from cbm.commands.train import TrainArgs, expand_overrides, run_config
 from cbm.logs import read_lines
 from cbm.replay import Replay
-from toy import cbm, finished_run, tiny_options
+from toy import TINY, cbm, finished_run, tiny_options
 
 
 def same(a: Any, b: Any) -> bool:
@@ -111,6 +111,21 @@ def test_killed_before_the_first_checkpoint_starts_over(tmp_path: Path) -> None:
     assert read_lines(run / "metrics.jsonl") == [line for line in longer if line["env_step"] <= 200]
 
 
+def test_a_stop_in_the_middle_of_an_evaluation_saves_and_plays_it_again(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    process = cbm("train", *tiny_options(training__eval_episodes=2_000), "--out", run)
+    while not (run / "evals.jsonl").exists():  # opened just before the first evaluation
+        assert process.poll() is None, process.communicate()[0]
+        time.sleep(0.01)
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    output = process.communicate(timeout=60)[0]
+    assert process.returncode == 128 + signal.SIGINT, output
+    assert "stopped at environment step 0, saved" in output
+    assert read_lines(run / "evals.jsonl") == []
+    assert load(run)[1]["at"]["evaluated"] == -1
+
+
 def test_a_damaged_checkpoint_costs_only_time(tmp_path: Path) -> None:
     run = Path(shutil.copytree(finished_run(), tmp_path / "run"))
     newest = max((run / "checkpoint").iterdir())
@@ -144,4 +159,22 @@ def test_every_agent_resumes_exactly_after_many_kills(tmp_path: Path, agent: str
     process = cbm("train", *words)
     assert process.communicate(timeout=180)[0]
     assert process.returncode == 0
+    assert_same_run(*runs)
+
+
+@pytest.mark.slow
+def test_the_suite_under_moving_distractions_resumes_exactly(tmp_path: Path) -> None:
+    runs = tmp_path / "killed", tmp_path / "whole"
+    sizes = TINY | {"training.total_steps": 2400, "training.eval_every": 2400, "training.eval_episodes": 1}
+    del sizes["env.action_repeat"]
+    options = ["--task", "cartpole-swingup", "--distraction", "easy", "--dynamic", "--prototypes", "8"]
+    options += [word for name, value in sizes.items() for word in (f"--{name}", str(value))]
+    process = cbm("train", *options, "--out", runs[1])
+    output = process.communicate(timeout=300)[0]
+    assert process.returncode == 0, output
+    interrupt(runs[0], signal.SIGKILL, random.randint(10, 30), [*options, "--out", runs[0]])
+    process = cbm("train", "--resume", runs[0])
+    output = process.communicate(timeout=300)[0]
+    assert process.returncode == 0, output
+    assert "not deterministic" not in output
     assert_same_run(*runs)

@@ -84,22 +84,11 @@ def tiny_options(agent: str = "drqv2+cbm", **changes: Any) -> list[str]:
     return options + [word for name, value in values.items() for word in (f"--{name}", str(value))]
 
 
-_MAIN = """
-import sys, tyro
-from cbm.commands.train import VERBS, expand_overrides
-from cbm.errors import CBMError
-try:
-    sys.exit(tyro.cli(VERBS[sys.argv[1]], args=expand_overrides(sys.argv[2:])))
-except CBMError as error:
-    sys.exit(str(error))
-"""
-
-
 def cbm(*words: str | Path, **options: Any) -> subprocess.Popen[str]:
     """`cbm` in a process of its own."""
     folder = str(Path(__file__).parent)
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([folder, os.environ.get("PYTHONPATH", "")])}
-    command = [sys.executable, "-c", _MAIN, *map(str, words)]
+    command = [sys.executable, "-m", "cbm.cli", *map(str, words)]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "env": environment}
     return subprocess.Popen(command, **(pipes | options))
 
