@@ -11,6 +11,11 @@ import torch.nn.functional as F
 from cbm.nets import Critic, DeterministicActor, Encoder, GaussianActor, Transition
 
 
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    torch.manual_seed(0)
+
+
 def obs(batch: int, size: int = 20) -> torch.Tensor:
     return torch.randint(0, 256, (batch, 9, size, size), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
 
@@ -50,7 +55,7 @@ def test_gradient_matches_the_plain_layout() -> None:
     ours = torch.autograd.grad(encoder(obs(5)).square().sum(), list(encoder.parameters()))
     theirs = torch.autograd.grad(plain(encoder, obs(5)).square().sum(), list(encoder.parameters()))
     for a, b in zip(ours, theirs, strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-5)
+        assert (a - b).abs().max() < 1e-4 * b.abs().max()  # rounding, measured by the largest entry
 
 
 def test_initialisation_is_orthogonal() -> None:
