@@ -18,6 +18,7 @@ import tyro
 from cbm import training
 from cbm.checkpoint import load_newest
 from cbm.commands.train import TrainArgs, expand_overrides, run_config
+from cbm.config import read_provenance
 from cbm.logs import read_lines
 from cbm.replay import Replay
 from toy import TINY, cbm, finished_run, tiny_options
@@ -139,10 +140,12 @@ def test_a_finished_run_has_nothing_more_to_do_and_can_be_prolonged(tmp_path: Pa
     run = tmp_path / "run"
     config = run_config(tyro.cli(TrainArgs, args=expand_overrides(tiny_options(training__total_steps=400))))
     assert training.train(config, run, quiet=True).at.env_step == 400
+    origin = read_provenance(run / "config.json")
     assert training.resume(run, quiet=True).at.env_step == 400
     assert training.resume(run, total_steps=800, quiet=True).at.env_step == 800
     assert [line["env_step"] for line in read_lines(run / "evals.jsonl")] == [0, 400, 800]
     assert json.loads((run / "config.json").read_text())["training"]["total_steps"] == 800
+    assert read_provenance(run / "config.json") == origin
     assert_same_run(run, finished_run())
 
 

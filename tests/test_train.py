@@ -59,6 +59,15 @@ def test_counters_and_lines() -> None:
     assert len(evals[0]["train"]["returns"]) == 2
 
 
+def test_every_key_is_explained_in_the_docs() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "training.md").read_text()
+    lines = [line for name in ("metrics", "evals") for line in read_lines(finished_run() / f"{name}.jsonl")]
+    assert {key for line in lines for key in line if f"`{key}`" not in page} == set()
+    settings = json.loads((finished_run() / "config.json").read_text())
+    assert {key for key in settings["training"] if f"`{key}`" not in page} == set()
+    assert {key for key in settings["env"] if key not in page} == set()
+
+
 def test_wall_time_stays_out_of_the_files_that_are_compared() -> None:
     assert "seconds" in read_lines(finished_run() / "timings.jsonl")[-1]
     for name in ("metrics.jsonl", "evals.jsonl"):

@@ -193,9 +193,18 @@ def write_config(path: Path, config: RunConfig, provenance: Mapping[str, Any]) -
 
 def read_config(path: Path) -> RunConfig:
     """The configuration of a run directory's `config.json`."""
-    try:
-        data = json.loads(path.read_text())
-    except json.JSONDecodeError as error:
-        raise CBMError(f"{path} is not JSON: {error}") from error
+    data = _read(path)
     data.pop("provenance", None)
     return from_json(data)
+
+
+def read_provenance(path: Path) -> dict[str, Any]:
+    """Where the run of a `config.json` came from: versions, git revision, command line, time."""
+    return _read(path).get("provenance", {})
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return json.loads(path.read_text())
+    except json.JSONDecodeError as error:
+        raise CBMError(f"{path} is not JSON: {error}") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,7 +12,7 @@ import numpy as np
 import torch
 
 from cbm import checkpoint
-from cbm.config import RunConfig, read_config, to_json, write_config
+from cbm.config import RunConfig, read_config, read_provenance, to_json, write_config
 from cbm.evaluation import Interrupted, Workers, plan, summarise
 from cbm.factory import make_environment, resolve_machine, worker_count
 from cbm.load import film_best
@@ -36,7 +37,7 @@ def train(config: RunConfig, out: Path | str, *, wandb: bool = False, quiet: boo
     run = RunDir(Path(out))
     with explain_full_disk(run), run.locked():
         open_new(run.root)
-        return _loop(resolve_machine(config), run, wandb, quiet)
+        return _loop(resolve_machine(config), run, provenance(), wandb, quiet)
 
 
 def resume(out: Path | str, *, total_steps: int | None = None, wandb: bool = False, quiet: bool = False) -> Outcome:
@@ -46,10 +47,10 @@ def resume(out: Path | str, *, total_steps: int | None = None, wandb: bool = Fal
         config = read_config(run.config)
         if total_steps is not None:
             config = replace(config, training=replace(config.training, total_steps=total_steps))
-        return _loop(config, run, wandb, quiet)
+        return _loop(config, run, read_provenance(run.config), wandb, quiet)
 
 
-def _loop(config: RunConfig, run: RunDir, wandb: bool, quiet: bool) -> Outcome:
+def _loop(config: RunConfig, run: RunDir, origin: Mapping[str, Any], wandb: bool, quiet: bool) -> Outcome:
     settings, repeat = config.training, config.env.action_repeat
     assert repeat is not None
     assert settings.threads is not None
@@ -63,7 +64,7 @@ def _loop(config: RunConfig, run: RunDir, wandb: bool, quiet: bool) -> Outcome:
         state = None if found is None else found[1]
         session = Session(config, env, run.replay, state)
         agent, replay, rollout, means, at = session.agent, session.replay, session.rollout, session.means, session.at
-        write_config(run.config, config, provenance())
+        write_config(run.config, config, origin)
         workers = Workers(to_json(config), worker_count(settings.eval_episodes, settings.eval_workers))
         stack.callback(workers.close)
         logs = Logs(run, at.env_step, state and state["lengths"], wandb and start_wandb(run, to_json(config)))
