@@ -6,8 +6,10 @@ on the bar and falls linearly with the distance. Acting at random gives about 13
 
 from __future__ import annotations
 
+import atexit
 import functools
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -96,7 +98,9 @@ def cbm(*words: str | Path, **options: Any) -> subprocess.Popen[str]:
 @functools.cache
 def finished_run() -> Path:
     """A complete tiny run, trained once for all tests of a process that only read it."""
-    process = cbm("train", *tiny_options(), "--out", out := Path(tempfile.mkdtemp(prefix="cbm-toy-")) / "run")
+    folder = tempfile.mkdtemp(prefix="cbm-toy-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    process = cbm("train", *tiny_options(), "--out", out := Path(folder) / "run")
     output = process.communicate(timeout=180)[0]
     assert process.returncode == 0, output
     return out
