@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -36,12 +37,14 @@ def choose_backend() -> str:
     # One renderer per core is fastest when llvmpipe starts no threads of its own. It reads this when it loads.
     os.environ.setdefault("LP_NUM_THREADS", "0")
     wanted = os.environ.get("MUJOCO_GL", "").lower()
-    if wanted in ("", "off", "disable", "disabled", "0", "false", "no", "glfw"):
-        if wanted not in ("", "glfw"):
-            raise CBMError(
-                f"MUJOCO_GL={wanted} turns rendering off, and these environments are made of pixels: unset it."
-            )
-        found = available()
+    if wanted in ("off", "disable", "disabled", "0", "false", "no"):
+        raise CBMError(f"MUJOCO_GL={wanted} turns rendering off, and these environments are made of pixels: unset it.")
+    if sys.platform != "linux":  # MuJoCo has one of its own there (CGL, WGL); untested
+        return wanted or "default"
+    if wanted == "glfw":  # needs a screen, which whoever asks for it has
+        return wanted
+    found = available()
+    if not wanted:
         if not found:
             raise CBMError(
                 "no OpenGL library for off-screen rendering was found (neither EGL nor OSMesa). "
@@ -49,14 +52,13 @@ def choose_backend() -> str:
             )
         wanted = found[0]
     elif wanted not in LIBRARIES:
-        raise UnknownChoice("MUJOCO_GL backend", wanted, LIBRARIES)
-    elif wanted not in available():
+        raise UnknownChoice("MUJOCO_GL backend", wanted, (*LIBRARIES, "glfw"))
+    elif wanted not in found:
         raise CBMError(
             f"MUJOCO_GL={wanted}, but its library ({LIBRARIES[wanted][0]}) cannot be loaded. "
             f"On Debian or Ubuntu type: {INSTALL_HINT}"
         )
-    os.environ["MUJOCO_GL"] = wanted
-    os.environ["PYOPENGL_PLATFORM"] = wanted
+    os.environ["MUJOCO_GL"] = os.environ["PYOPENGL_PLATFORM"] = wanted
     return wanted
 
 
