@@ -2,45 +2,22 @@
 
 from __future__ import annotations
 
-import math
-from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from cbm.agents.parts import (
-    AgentConfig,
-    Setup,
-    adam,
-    as_batch,
-    encode_shifted,
-    encoder_optimizers,
-    make_encoder,
-    minimise,
-    pack,
-    seeded,
-    td_loss,
-    unpack,
-)
-from cbm.nets import Critic, GaussianActor
-from cbm.ops import soft_update, squashed_gaussian
-from cbm.replay import Replay
-from cbm.types import Batch, Losses, Metrics, Objective
+from cbm.agents.parts import critic_blocked, minimise, td_loss
+from cbm.agents.sac import SAC, SACConfig
+from cbm.types import Batch, Losses, Metrics
 
 
 @dataclass(frozen=True)
-class DrQConfig(AgentConfig):
-    """DrQ with the paper's sizes; see `AgentConfig` for the rest."""
+class DrQConfig(SACConfig):
+    """DrQ with the paper's sizes; see `SACConfig` and `AgentConfig` for the rest."""
 
     shifts: int = 2
     """K = M, shifted copies over which Q and its target are averaged (DrQ). The authors' DrQ + CBM: 1."""
-    temperature: float = 0.1
-    """Weight of the entropy (Table, "SAC entropy temperature")."""
-    learn_temperature: bool = False
-    """Tune the temperature towards an entropy of -action_dim, starting from 0.1: DrQ and the authors' code do."""
 
     @classmethod
     def released(cls) -> DrQConfig:
@@ -48,134 +25,35 @@ class DrQConfig(AgentConfig):
         return cls(shifts=1, learn_temperature=True, projection_steps=2, one_background=True)
 
 
-class Temperature(nn.Module):
-    """alpha > 0, kept as its logarithm."""
+class DrQ(SAC):
+    """The critic trains the encoder. With an objective, that does, and the critic too if the objective lets it."""
 
-    def __init__(self, alpha: float) -> None:
-        super().__init__()
-        self.log_alpha = nn.Parameter(torch.tensor(math.log(alpha)))
-
-    def forward(self) -> Tensor:
-        return self.log_alpha.exp()
-
-
-class DrQ:
-    """The critic trains the encoder, unless an objective does: then the critic's gradient stops before the latent."""
-
-    def __init__(self, config: DrQConfig, setup: Setup, objective: Objective | None = None) -> None:
-        self.config, self.setup, self.device, self.objective = config, setup, setup.device, objective
-        with seeded(setup.seed):
-            self.encoder = make_encoder(config, setup)
-            self.actor = GaussianActor(config.feature_dim, setup.action_dim, config.hidden_dim)
-            self.critic = Critic(config.feature_dim, setup.action_dim, config.hidden_dim)
-        self.target_critic = deepcopy(self.critic).requires_grad_(False)
-        self.temperature = Temperature(config.temperature)
-        self.modules: dict[str, nn.Module] = {
-            "encoder": self.encoder,
-            "actor": self.actor,
-            "critic": self.critic,
-            "target_critic": self.target_critic,
-            "temperature": self.temperature,
-        }
-        if objective is not None:
-            self.modules["objective"] = objective
-        for module in self.modules.values():
-            module.to(self.device)
-        self.optimizers = encoder_optimizers(self.encoder, objective, config.lr)
-        self.optimizers["critic"] = adam(self.critic.parameters(), config.lr)
-        self.optimizers["actor"] = adam(self.actor.parameters(), config.lr)
-        if config.learn_temperature:
-            self.optimizers["temperature"] = adam(self.temperature.parameters(), config.lr)
-        self.weights = {"critic": 1.0} | ({} if objective is None else dict(objective.weights))
-        self.generator = torch.Generator(self.device).manual_seed(setup.seed)
-        self.updates = 0
-
-    @torch.no_grad()
-    def act(self, obs: np.ndarray, env_step: int, explore: bool) -> np.ndarray:
-        z = self.encoder(as_batch(obs, self.device))
-        action = squashed_gaussian(self.actor(z), self.generator)[0] if explore else self.actor.mean(z)
-        return action.cpu().numpy().reshape(*obs.shape[:-3], -1)
-
-    def sample(self, replay: Replay, generator: np.random.Generator) -> Batch:
-        """A batch of the kind that `update` wants."""
-        config = self.config
-        return replay.sample(
-            config.batch_size, generator, discount=config.discount, one_background=config.one_background
-        )
+    config: DrQConfig
 
     def update(self, batch: Batch, env_step: int) -> Metrics:
-        config, batch = self.config, batch.to(self.device)
+        config, batch, size = self.config, batch.to(self.device), len(batch.obs)
         losses: Losses = {}
         metrics: Metrics = {}
         with torch.no_grad():
             z_next = self._encode(batch.next_obs, config.shifts)  # (shifts * B, D)
-        if self.objective is None:
-            z = self._encode(batch.obs, config.shifts)
-        else:  # only the first shift of the current images carries a gradient
-            z_first = self._encode(batch.obs, 1)
+        blocked = critic_blocked(self.objective)
+        z = self._encode(batch.obs, 1 if blocked else config.shifts)
+        if self.objective is not None:
             losses, metrics = self.objective.losses(
-                z_first, batch.action, batch.reward, z_next[: len(batch.obs)], self.actor.mean
+                z[:size], batch.action, batch.reward, z_next[:size], self.actor.mean
             )
+        if blocked:  # the other shifts are for the critic alone, so nothing carries a gradient there
             with torch.no_grad():
-                z = torch.cat([z_first, self._encode(batch.obs, config.shifts - 1)])
+                z = torch.cat([z, self._encode(batch.obs, config.shifts - 1)])
 
         q = self.critic(z, batch.action.repeat(config.shifts, 1))
         target = self.target(batch, z_next)
         losses["critic"] = td_loss(q, target.repeat(config.shifts, 1))
         steps = {"encoder": 1, "projection": config.projection_steps, "critic": 1}
         metrics |= minimise(losses, self.weights, steps, self.optimizers)
-        z = z.detach()[: len(batch.obs)]
-        metrics |= {"critic/q": q[0].detach().mean(), "critic/target": target.mean(), "z/std": z.std(dim=0).mean()}
+        return metrics | self._finish_update(z[:size], q[0], target)
 
-        if self.updates % config.actor_every == 0:
-            metrics |= self._update_actor(z)
-        if self.updates % config.target_every == 0:
-            soft_update(self.target_critic.parameters(), self.critic.parameters(), config.target_rate)
-        self.updates += 1
-        return metrics
-
-    def _encode(self, obs: Tensor, copies: int) -> Tensor:
-        """Latents of `copies` shifted versions of the whole batch, one version after the other: (copies * B, D)."""
-        z = [encode_shifted(self.encoder, obs, self.config.shift_pad, self.generator) for _ in range(copies)]
-        return torch.cat(z) if z else torch.empty(0, self.config.feature_dim, device=self.device)
-
-    @torch.no_grad()
     def target(self, batch: Batch, z_next: Tensor) -> Tensor:
         """y = r + gamma * mean over shifts of (min_i Q_i'(z', a') - alpha log pi(a' | z')), a' ~ pi(z')."""
-        action, log_pi = squashed_gaussian(self.actor(z_next), self.generator)
-        value = torch.minimum(*self.target_critic(z_next, action)) - self.temperature() * log_pi
-        mean = value.view(self.config.shifts, -1, 1).mean(dim=0)
+        mean = self.soft_value(z_next).view(self.config.shifts, -1, 1).mean(dim=0)
         return batch.n_step_reward + batch.n_step_discount * mean
-
-    def actor_loss(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        """alpha log pi(a | z) - min_i Q_i(z, a), a ~ pi(z); and log pi."""
-        action, log_pi = squashed_gaussian(self.actor(z), self.generator)
-        alpha = self.temperature().detach()
-        return (alpha * log_pi - torch.minimum(*self.critic(z, action))).mean(), log_pi
-
-    def _update_actor(self, z: Tensor) -> Metrics:
-        actor_loss, log_pi = self.actor_loss(z)
-        losses, alpha = {"actor": actor_loss}, self.temperature()
-        steps = {"actor": 1}
-        if self.config.learn_temperature:
-            losses["temperature"] = (alpha * (-log_pi + self.setup.action_dim).detach()).mean()
-            steps["temperature"] = 1
-        metrics = minimise(losses, dict.fromkeys(losses, 1.0), steps, self.optimizers)
-        return metrics | {"actor/entropy": -log_pi.detach().mean(), "actor/temperature": alpha.detach()}
-
-    @torch.no_grad()
-    def encode(self, obs: np.ndarray | Tensor) -> Tensor:
-        """Latents (N, D) of observations (N, C, H, W), without shifts."""
-        return self.encoder(as_batch(obs, self.device))
-
-    @torch.no_grad()
-    def value(self, obs: np.ndarray | Tensor) -> Tensor:
-        """min_i Q_i(z, tanh(mean)), (N, 1)."""
-        z = self.encode(obs)
-        return torch.minimum(*self.critic(z, self.actor.mean(z)))
-
-    def state_dict(self) -> dict[str, Any]:
-        return pack(self.modules, self.optimizers, self.generator, self.updates)
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.updates = unpack(state, self.modules, self.optimizers, self.generator)

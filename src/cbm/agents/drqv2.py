@@ -15,6 +15,7 @@ from cbm.agents.parts import (
     Setup,
     adam,
     as_batch,
+    critic_blocked,
     encode_shifted,
     encoder_optimizers,
     make_encoder,
@@ -50,7 +51,7 @@ class DrQv2Config(AgentConfig):
 
 
 class DrQv2:
-    """The critic trains the encoder, unless an objective does: then the critic's gradient stops before the latent."""
+    """The critic trains the encoder. With an objective, that does, and the critic too if the objective lets it."""
 
     def __init__(self, config: DrQv2Config, setup: Setup, objective: Objective | None = None) -> None:
         self.config, self.setup, self.device, self.objective = config, setup, setup.device, objective
@@ -136,8 +137,7 @@ class DrQv2:
         return encode_shifted(self.encoder, obs, self.config.shift_pad, self.generator)
 
     def _critic_view(self, z: Tensor) -> Tensor:
-        """The appendix blocks the gradients of L_RL "from updating the encoder, prototypes, and the latent model"."""
-        return z if self.objective is None else z.detach()
+        return z.detach() if critic_blocked(self.objective) else z
 
     @torch.no_grad()
     def target(self, batch: Batch, z_boot: Tensor, std: float) -> Tensor:

@@ -17,7 +17,7 @@ from cbm.augment import random_shift
 from cbm.errors import CBMError
 from cbm.nets import Encoder, chunks
 from cbm.tasks import Noise
-from cbm.types import Losses, Metrics
+from cbm.types import Losses, Metrics, Objective
 
 
 @dataclass(frozen=True)
@@ -96,13 +96,22 @@ def encode_shifted(encoder: Encoder, obs: Tensor, pad: int, generator: torch.Gen
     return torch.cat([encoder(random_shift(part, generator, pad)) for part in chunks(obs)])
 
 
-def adam(parameters: Iterable[nn.Parameter], lr: float) -> Adam:
-    return Adam(list(parameters), lr=lr, fused=True)
+def adam(parameters: Iterable[nn.Parameter], lr: float, beta1: float = 0.9) -> Adam:
+    return Adam(list(parameters), lr=lr, betas=(beta1, 0.999), fused=True)
+
+
+def critic_blocked(objective: Objective | None) -> bool:
+    """Whether the critic's gradient stops before the latent: with an objective, unless that says otherwise.
+
+    The appendix blocks the gradients of L_RL "from updating the encoder, prototypes, and the latent model". Methods
+    whose authors let the critic train the encoder too have `blocks_critic = False`.
+    """
+    return objective is not None and getattr(objective, "blocks_critic", True)
 
 
 def encoder_optimizers(encoder: Encoder, objective: nn.Module | None, lr: float) -> dict[str, Adam]:
-    """The encoder's convolutions with the objective's parameters, and its projection."""
-    own = [] if objective is None else list(objective.parameters())
+    """The encoder's convolutions with what the objective learns, and its projection."""
+    own = [] if objective is None else [p for p in objective.parameters() if p.requires_grad]
     return {
         "encoder": adam([*encoder.convs.parameters(), *own], lr),
         "projection": adam(encoder.projection.parameters(), lr),

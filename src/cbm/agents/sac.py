@@ -1,0 +1,158 @@
+"""SAC on the latents of an encoder: what DrQ, Proto-RL and SVEA have in common. How each learns is its own `update`."""
+
+from __future__ import annotations
+
+import math
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from cbm.agents.parts import (
+    AgentConfig,
+    Setup,
+    adam,
+    as_batch,
+    encode_shifted,
+    encoder_optimizers,
+    make_encoder,
+    minimise,
+    pack,
+    seeded,
+    unpack,
+)
+from cbm.nets import Critic, GaussianActor
+from cbm.ops import soft_update, squashed_gaussian
+from cbm.replay import Replay
+from cbm.types import Batch, Metrics, Objective
+
+
+@dataclass(frozen=True)
+class SACConfig(AgentConfig):
+    """SAC with the paper's sizes; see `AgentConfig` for the rest."""
+
+    temperature: float = 0.1
+    """Weight of the entropy (Table, "SAC entropy temperature")."""
+    learn_temperature: bool = False
+    """Tune the temperature towards an entropy of -action_dim, starting from 0.1: DrQ and the authors' code do."""
+    temperature_lr: float | None = None
+    """Of the temperature, if it is learned; None takes `lr` (DrQ)."""
+    temperature_beta1: float = 0.9
+    """Adam's first decay rate for the temperature (DrQ)."""
+
+
+class Temperature(nn.Module):
+    """alpha > 0, kept as its logarithm."""
+
+    def __init__(self, alpha: float) -> None:
+        super().__init__()
+        self.log_alpha = nn.Parameter(torch.tensor(math.log(alpha)))
+
+    def forward(self) -> Tensor:
+        return self.log_alpha.exp()
+
+
+class SAC:
+    """Everything but `update`, which says how a batch trains the encoder and the critic."""
+
+    def __init__(self, config: SACConfig, setup: Setup, objective: Objective | None = None) -> None:
+        self.config, self.setup, self.device, self.objective = config, setup, setup.device, objective
+        with seeded(setup.seed):
+            self.encoder = make_encoder(config, setup)
+            self.actor = GaussianActor(config.feature_dim, setup.action_dim, config.hidden_dim)
+            self.critic = Critic(config.feature_dim, setup.action_dim, config.hidden_dim)
+        self.target_critic = deepcopy(self.critic).requires_grad_(False)
+        self.temperature = Temperature(config.temperature).requires_grad_(config.learn_temperature)
+        self.modules: dict[str, nn.Module] = {
+            "encoder": self.encoder,
+            "actor": self.actor,
+            "critic": self.critic,
+            "target_critic": self.target_critic,
+            "temperature": self.temperature,
+        }
+        if objective is not None:
+            self.modules["objective"] = objective
+        for module in self.modules.values():
+            module.to(self.device)
+        self.optimizers = encoder_optimizers(self.encoder, objective, config.lr)
+        self.optimizers["critic"] = adam(self.critic.parameters(), config.lr)
+        self.optimizers["actor"] = adam(self.actor.parameters(), config.lr)
+        if config.learn_temperature:
+            lr = config.lr if config.temperature_lr is None else config.temperature_lr
+            self.optimizers["temperature"] = adam(self.temperature.parameters(), lr, config.temperature_beta1)
+        self.weights = {"critic": 1.0} | ({} if objective is None else dict(objective.weights))
+        self.generator = torch.Generator(self.device).manual_seed(setup.seed)
+        self.updates = 0
+
+    @torch.no_grad()
+    def act(self, obs: np.ndarray, env_step: int, explore: bool) -> np.ndarray:
+        z = self.encoder(as_batch(obs, self.device))
+        action = squashed_gaussian(self.actor(z), self.generator)[0] if explore else self.actor.mean(z)
+        return action.cpu().numpy().reshape(*obs.shape[:-3], -1)
+
+    def sample(self, replay: Replay, generator: np.random.Generator) -> Batch:
+        """A batch of the kind that `update` wants."""
+        config = self.config
+        return replay.sample(
+            config.batch_size, generator, discount=config.discount, one_background=config.one_background
+        )
+
+    def _encode(self, obs: Tensor, copies: int = 1) -> Tensor:
+        """Latents of `copies` shifted versions of the whole batch, one version after the other: (copies * B, D)."""
+        z = [encode_shifted(self.encoder, obs, self.config.shift_pad, self.generator) for _ in range(copies)]
+        return torch.cat(z) if z else torch.empty(0, self.config.feature_dim, device=self.device)
+
+    @torch.no_grad()
+    def soft_value(self, z: Tensor, z_target: Tensor | None = None) -> Tensor:
+        """min_i Q_i'(z, a) - alpha log pi(a | z), a ~ pi(z): (B, 1). `z_target`: what the target critic sees, if it
+        has an encoder of its own."""
+        action, log_pi = squashed_gaussian(self.actor(z), self.generator)
+        q = torch.minimum(*self.target_critic(z if z_target is None else z_target, action))
+        return q - self.temperature() * log_pi
+
+    def actor_loss(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        """alpha log pi(a | z) - min_i Q_i(z, a), a ~ pi(z); and log pi."""
+        action, log_pi = squashed_gaussian(self.actor(z), self.generator)
+        alpha = self.temperature().detach()
+        return (alpha * log_pi - torch.minimum(*self.critic(z, action))).mean(), log_pi
+
+    def _finish_update(self, z: Tensor, q: Tensor, target: Tensor) -> Metrics:
+        """What follows the step on encoder and critic: actor, temperature and target critic, when it is their turn."""
+        config, z = self.config, z.detach()
+        metrics = {"critic/q": q.detach().mean(), "critic/target": target.mean(), "z/std": z.std(dim=0).mean()}
+        if self.updates % config.actor_every == 0:
+            metrics |= self._update_actor(z)
+        if self.updates % config.target_every == 0:
+            soft_update(self.target_critic.parameters(), self.critic.parameters(), config.target_rate)
+        self.updates += 1
+        return metrics
+
+    def _update_actor(self, z: Tensor) -> Metrics:
+        actor_loss, log_pi = self.actor_loss(z)
+        losses, alpha = {"actor": actor_loss}, self.temperature()
+        steps = {"actor": 1}
+        if self.config.learn_temperature:
+            losses["temperature"] = (alpha * (-log_pi + self.setup.action_dim).detach()).mean()
+            steps["temperature"] = 1
+        metrics = minimise(losses, dict.fromkeys(losses, 1.0), steps, self.optimizers)
+        return metrics | {"actor/entropy": -log_pi.detach().mean(), "actor/temperature": alpha.detach()}
+
+    @torch.no_grad()
+    def encode(self, obs: np.ndarray | Tensor) -> Tensor:
+        """Latents (N, D) of observations (N, C, H, W), without shifts."""
+        return self.encoder(as_batch(obs, self.device))
+
+    @torch.no_grad()
+    def value(self, obs: np.ndarray | Tensor) -> Tensor:
+        """min_i Q_i(z, tanh(mean)), (N, 1)."""
+        z = self.encode(obs)
+        return torch.minimum(*self.critic(z, self.actor.mean(z)))
+
+    def state_dict(self) -> dict[str, Any]:
+        return pack(self.modules, self.optimizers, self.generator, self.updates)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.updates = unpack(state, self.modules, self.optimizers, self.generator)
