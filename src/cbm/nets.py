@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -141,3 +142,45 @@ class Transition(nn.Module):
 
     def forward(self, z: Tensor, action: Tensor) -> Tensor:
         return self.net(torch.cat([z, action], dim=-1))
+
+
+class GaussianTransition(nn.Module):
+    """(z, a) -> mean and standard deviation of the next latent, each (B, D): the latent model of DBC and SimSR."""
+
+    std_range = (1e-4, 10.0)  # DBC, SimSR
+
+    def __init__(self, latent_dim: int, action_dim: int, hidden: int = 512) -> None:
+        super().__init__()
+        self.net = mlp(latent_dim + action_dim, hidden, 2 * latent_dim)
+        self.apply(initialise)
+
+    def forward(self, z: Tensor, action: Tensor) -> tuple[Tensor, Tensor]:
+        mean, log_std = self.net(torch.cat([z, action], dim=-1)).chunk(2, dim=-1)
+        low, high = (math.log(bound) for bound in self.std_range)
+        return mean, (low + 0.5 * (high - low) * (torch.tanh(log_std) + 1.0)).exp()
+
+
+class RandomState(nn.Module):
+    """Random numbers for a module, with the state of their generator in its `state_dict`.
+
+    Seeded by the global random state at construction. The generator lives on the CPU, so that a checkpoint may move
+    between devices.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.generator = torch.Generator().manual_seed(int(torch.randint(2**62, ())))
+
+    def normal(self, like: Tensor) -> Tensor:
+        """Standard normal numbers of the shape of `like`, where it lives."""
+        return torch.randn(like.shape, generator=self.generator).to(like)
+
+    def below(self, n: int) -> int:
+        """One of 0 ... n - 1."""
+        return int(torch.randint(n, (), generator=self.generator))
+
+    def get_extra_state(self) -> Tensor:
+        return self.generator.get_state()
+
+    def set_extra_state(self, state: Tensor) -> None:
+        self.generator.set_state(state.cpu())

@@ -30,19 +30,27 @@ def sinkhorn(scores: Tensor, epsilon: float, iterations: int) -> Tensor:
     return log_q.exp()
 
 
-def info_nce(query: Tensor, key: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
+def info_nce(query: Tensor, key: Tensor, temperature: float, positive: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """-mean_i log softmax_k(cos(query_i, key_k) / tau)[i], and how often the own key is the most similar one.
 
     The paper's L_P (appendix, "Dynamics Model Optimization"), with the minus sign that it leaves out, as a mean.
+    With `positive` (B,), key positive_i is the one to find instead of key i, and key i takes no part.
     """
     logits = cosine(query, key) / temperature
     own = torch.arange(len(query), device=query.device)
+    if positive is not None:
+        logits, own = logits.masked_fill(own[:, None] == own, -torch.inf), positive
     return F.cross_entropy(logits, own), (logits.detach().argmax(dim=1) == own).float().mean()
 
 
 def soft_cross_entropy(log_p: Tensor, q: Tensor) -> Tensor:
     """-mean_i sum_k q_ik log p_ik, for two distributions (B, K)."""
     return -(q * log_p).sum(dim=1).mean()
+
+
+def gaussian_loss(mean: Tensor, std: Tensor, target: Tensor) -> Tensor:
+    """Mean over all entries of -log N(target; mean, std^2), up to a constant."""
+    return (0.5 * ((target - mean) / std).square() + std.log()).mean()
 
 
 def entropy(p: Tensor) -> Tensor:

@@ -14,20 +14,25 @@ import torch
 from cbm.agents import AGENTS, Setup, agent_names, configs, make_agent, split_name
 from cbm.agents.drq import DrQ, DrQConfig
 from cbm.agents.drqv2 import DrQv2, DrQv2Config
+from cbm.agents.parts import critic_blocked
 from cbm.errors import CBMError, UnknownChoice
-from cbm.objectives import CBMConfig
 from cbm.replay import Replay
 from cbm.tasks import Noise
 from cbm.types import Batch
 
 SETUP = Setup((9, 20, 20), action_dim=2, action_repeat=4, noise=Noise(1.0, 0.1, 100), seed=3)
 SIZES = {"batch_size": 8, "conv_channels": 4, "feature_dim": 6, "hidden_dim": 16}
+OBJECTIVE_SIZES = {"prototypes": 8, "transition_hidden": 8, "hidden": 8}
+
+
+def shrunk(config: Any, sizes: dict[str, Any]) -> Any:
+    return replace(config, **{f.name: sizes[f.name] for f in fields(config) if f.name in sizes})
 
 
 def agent(name: str, **changes: Any) -> Any:
     config, objective = configs(name)
-    if isinstance(objective, CBMConfig):
-        objective = replace(objective, prototypes=8, transition_hidden=8)
+    if objective is not None:
+        objective = shrunk(objective, OBJECTIVE_SIZES)
     return make_agent(name, SETUP, replace(config, **(SIZES | changes)), objective)
 
 
@@ -80,8 +85,7 @@ class TestEveryAgent:
         a = agent(name)
         listed = [id(p) for o in a.optimizers.values() for group in o.param_groups for p in group["params"]]
         assert len(listed) == len(set(listed))
-        fixed = {"target_critic", "temperature"}
-        learned = {id(p) for key, module in a.modules.items() if key not in fixed for p in module.parameters()}
+        learned = {id(p) for module in a.modules.values() for p in module.parameters() if p.requires_grad}
         assert set(listed) == learned
 
     def test_resume_is_bit_identical(self, name: str) -> None:
@@ -129,7 +133,7 @@ class TestEveryAgent:
         assert a.value(obs).shape == (5, 1)
 
     def test_who_trains_the_encoder(self, name: str) -> None:
-        """With an objective the critic's error does not reach the encoder: rewards scaled up change nothing there."""
+        """Where an objective owns the encoder, the critic's error does not reach it: larger rewards change nothing."""
         results = []
         for scale in (1.0, 50.0):
             a = agent(name)
@@ -137,7 +141,7 @@ class TestEveryAgent:
             a.update(replace(b, n_step_reward=scale * b.n_step_reward), 0)
             results.append(a.state_dict()["modules"])
         same = torch.equal(results[0]["encoder"]["convs.0.weight"], results[1]["encoder"]["convs.0.weight"])
-        assert same == (split_name(name)[1] is not None)
+        assert same == critic_blocked(a.objective)
         assert not torch.equal(results[0]["critic"]["q1.0.weight"], results[1]["critic"]["q1.0.weight"])
 
     def test_losses_fall_on_one_batch(self, name: str) -> None:
@@ -252,6 +256,13 @@ class TestReleased:
         assert changed(DrQConfig.released()) == common | {"shifts", "learn_temperature"}
 
 
+def test_who_shares_the_encoder_with_the_critic() -> None:
+    shared = {name for name in agent_names() if not critic_blocked(agent(name).objective)}
+    assert {name for name in shared if "+" in name} == {
+        f"{name}+{objective}" for name in ("drq", "drqv2") for objective in ("dbc", "simsr")
+    }
+
+
 def test_names() -> None:
     assert {"drq", "drqv2", "drq+cbm", "drqv2+cbm", "drqv2+dynamics"} <= set(agent_names())
     assert isinstance(agent("drq+cbm"), DrQ)  # composition, not a subclass
@@ -271,6 +282,8 @@ def test_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
         make_agent("drq+cbm", SETUP, DrQConfig(), DrQConfig())
     with pytest.raises(CBMError, match="at least 2"):
         DrQConfig(batch_size=1)
+    with pytest.raises(CBMError, match=r"agent\.batch_size must be at least 3, not 2"):
+        agent("drqv2+bisim-nce", batch_size=2)
     monkeypatch.setitem(AGENTS, "drq", AGENTS["drq"]._replace(carries=False))
     with pytest.raises(CBMError, match="cannot carry"):
         split_name("drq+cbm")

@@ -66,6 +66,11 @@ def make_agent(name: str, setup: Setup, config: Any | None = None, objective_con
         entry = OBJECTIVES[objective_name]
         objective_config = objective_default if objective_config is None else objective_config
         _check(objective_name, objective_config, entry.config)
+        if config.batch_size < entry.min_batch:
+            raise CBMError(
+                f"{objective_name!r} compares observations of a batch, so agent.batch_size must be at least "
+                f"{entry.min_batch}, not {config.batch_size}"
+            )
         with seeded(setup.seed):
             objective = entry.build(
                 objective_config,

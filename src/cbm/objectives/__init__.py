@@ -1,12 +1,19 @@
-"""Objectives: losses that own the encoder of the agent that carries them. One file and one line here each."""
+"""Objectives: losses that train the encoder of the agent that carries them. One file and one line here each.
+
+An objective owns the encoder: the critic's gradient stops before the latent. One with `blocks_critic = False`, as DBC
+and SimSR, shares it with the critic.
+"""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
 from cbm.errors import choose
+from cbm.objectives.bisim_nce import BisimNCE, BisimNCEConfig
 from cbm.objectives.cbm import CBM, CBMConfig
+from cbm.objectives.dbc import DBC, DBCConfig
 from cbm.objectives.dynamics import Dynamics, DynamicsConfig
+from cbm.objectives.simsr import SimSR, SimSRConfig
 
 
 class ObjectiveEntry(NamedTuple):
@@ -14,11 +21,15 @@ class ObjectiveEntry(NamedTuple):
 
     config: type[Any]
     build: type[Any]
+    min_batch: int = 2  # with fewer observations its losses say nothing
 
 
 OBJECTIVES: dict[str, ObjectiveEntry] = {
     "cbm": ObjectiveEntry(CBMConfig, CBM),
     "dynamics": ObjectiveEntry(DynamicsConfig, Dynamics),
+    "bisim-nce": ObjectiveEntry(BisimNCEConfig, BisimNCE, min_batch=3),
+    "dbc": ObjectiveEntry(DBCConfig, DBC),
+    "simsr": ObjectiveEntry(SimSRConfig, SimSR),
 }
 
 

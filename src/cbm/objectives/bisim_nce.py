@@ -1,0 +1,77 @@
+"""The paper's ablation "Comparison with contrastive objectives": the bisimulation metric of CBM without clusters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from cbm.nets import Transition
+from cbm.objectives.cbm import CBMConfig, bisimulation_distance
+from cbm.ops import info_nce
+from cbm.types import Losses, Metrics, Objective, Policy
+
+
+@dataclass(frozen=True)
+class BisimNCEConfig:
+    """As in `CBMConfig`: the paper keeps "all hyperparameters fixed"."""
+
+    temperature: float = 0.1
+    """tau, of both losses (Table "CBM list of hyperparameters")."""
+    transition_hidden: int = 256
+    """Width of the transition model (appendix, "Network Architecture")."""
+    unit_latents: bool = True
+    """Next latents have length 1 in the distance, as in `CBMConfig`."""
+    reward_distance: Literal["absolute", "squared"] = "absolute"
+    """As in `CBMConfig`."""
+    latent_distance: Literal["euclidean", "cosine"] = "euclidean"
+    """As in `CBMConfig`."""
+    contrast_weight: float = 1.0
+    """Weight of the contrastive loss beside L_P, as that of L_CBM."""
+
+    @classmethod
+    def released(cls) -> BisimNCEConfig:
+        """The distance of CBM in the authors' code; they did not publish this ablation."""
+        return cls(reward_distance="squared", latent_distance="cosine")
+
+
+def nearest(distance: Tensor) -> Tensor:
+    """The nearest other element of each one, for distances (B, B): (B,)."""
+    itself = torch.eye(len(distance), dtype=torch.bool, device=distance.device)
+    return distance.masked_fill(itself, torch.inf).argmin(dim=1)
+
+
+class BisimNCE(Objective):
+    """Each latent finds, among the others of the batch, the one that behaves most alike."""
+
+    def __init__(
+        self, config: BisimNCEConfig | None = None, *, latent_dim: int = 50, action_dim: int, reward_scale: float = 1.0
+    ) -> None:
+        super().__init__()
+        self.config = BisimNCEConfig() if config is None else config
+        self.metric = CBMConfig(
+            unit_latents=self.config.unit_latents,
+            reward_distance=self.config.reward_distance,
+            latent_distance=self.config.latent_distance,
+        )
+        self.reward_scale = reward_scale
+        self.weights = {"dynamics": 1.0, "contrast": self.config.contrast_weight}
+        self.transition = Transition(latent_dim, action_dim, self.config.transition_hidden)
+
+    def losses(
+        self, z: Tensor, action: Tensor, reward: Tensor, z_next: Tensor, policy: Policy
+    ) -> tuple[Losses, Metrics]:
+        """L_P, and InfoNCE with argmin_{j != i} |r_i - r_j| + ||z_i' - z_j'|| as the positive of z_i."""
+        temperature, z_next, reward = self.config.temperature, z_next.detach(), self.reward_scale * reward.squeeze(1)
+        d = bisimulation_distance(reward, z_next, reward, z_next, self.metric)  # (B, B)
+        positive = nearest(d)
+        contrast, found = info_nce(z, z, temperature, positive)
+        dynamics, accuracy = info_nce(self.transition(z, action), z_next, temperature)
+        return {"dynamics": dynamics, "contrast": contrast}, {
+            "bisim-nce/accuracy": found,
+            "bisim-nce/dynamics_accuracy": accuracy,
+            "bisim-nce/positive_distance": d.gather(1, positive[:, None]).mean(),
+            "bisim-nce/distance": d.sum() / (len(d) * (len(d) - 1)),
+        }

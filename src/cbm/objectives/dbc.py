@@ -1,0 +1,99 @@
+"""DBC, deep bisimulation for control (Zhang et al., ICLR 2021): latents as far apart as behaviour is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from cbm.nets import GaussianTransition, RandomState, initialise
+from cbm.ops import gaussian_loss
+from cbm.types import Losses, Metrics, Objective, Policy
+
+
+@dataclass(frozen=True)
+class DBCConfig:
+    """Defaults follow DBC's paper where it says so and its authors' code elsewhere."""
+
+    discount: float = 0.99
+    """gamma of the metric (DBC; the agents' discount too)."""
+    hidden: int = 512
+    """Width of the latent model and of the reward model (code)."""
+    bisimulation_weight: float = 0.5
+    """Beside the losses of the two models (code)."""
+    distance: Literal["norm", "per-dimension"] = "norm"
+    """One distance a pair: ||z_i - z_j||_1 against |r_i - r_j| + gamma W_2 (paper). Or one a dimension of the latent,
+    each with smooth-L1 distances and its own reward term (code)."""
+
+    @classmethod
+    def released(cls) -> DBCConfig:
+        """The authors' code."""
+        return cls(distance="per-dimension")
+
+
+def norm_distances(
+    z: Tensor, reward: Tensor, mean: Tensor, std: Tensor, other: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """||z_i - z_j||_1, |r_i - r_j| and W_2(N(mean_i, std_i^2), N(mean_j, std_j^2)) for j = other_i: (B, 1) each."""
+    latent = (z - z[other]).abs().sum(dim=1, keepdim=True)
+    squares = (mean - mean[other]).square() + (std - std[other]).square()
+    return latent, (reward - reward[other]).abs(), squares.sum(dim=1, keepdim=True).sqrt()
+
+
+def dimension_distances(
+    z: Tensor, reward: Tensor, mean: Tensor, std: Tensor, other: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The same of every dimension for itself, with smooth-L1 in place of absolute values: (B, D), (B, 1), (B, D)."""
+    latent = F.smooth_l1_loss(z, z[other], reduction="none")
+    squares = (mean - mean[other]).square() + (std - std[other]).square()
+    return latent, F.smooth_l1_loss(reward, reward[other], reduction="none"), squares.sqrt()
+
+
+DISTANCES = {"norm": norm_distances, "per-dimension": dimension_distances}
+
+
+class DBC(Objective):
+    """A Gaussian latent model, a reward model, and the bisimulation loss. The critic trains the encoder too."""
+
+    blocks_critic = False
+
+    def __init__(
+        self, config: DBCConfig | None = None, *, latent_dim: int = 50, action_dim: int, reward_scale: float = 1.0
+    ) -> None:
+        super().__init__()
+        self.config = DBCConfig() if config is None else config
+        self.reward_scale = reward_scale
+        self.weights = {"bisimulation": self.config.bisimulation_weight, "transition": 1.0, "reward": 1.0}
+        hidden = self.config.hidden
+        self.transition = GaussianTransition(latent_dim, action_dim, hidden)
+        self.reward_model = nn.Sequential(
+            nn.Linear(latent_dim, hidden), nn.LayerNorm(hidden), nn.ReLU(), nn.Linear(hidden, 1)
+        )
+        self.reward_model.apply(initialise)
+        self.random = RandomState()
+
+    def losses(
+        self, z: Tensor, action: Tensor, reward: Tensor, z_next: Tensor, policy: Policy
+    ) -> tuple[Losses, Metrics]:
+        """(||z_i - z_j||_1 - |r_i - r_j| - gamma W_2)^2, -log p(z'), and (r - R(z' ~ p))^2. The policy is not used."""
+        reward, z_next = self.reward_scale * reward, z_next.detach()
+        mean, std = self.transition(z, action)
+        other = torch.arange(len(z), device=z.device).roll(1)  # the batch is random already, and nobody meets himself
+        distances = DISTANCES[self.config.distance]
+        latent, reward_part, wasserstein = distances(z, reward, mean.detach(), std.detach(), other)
+        target = reward_part + self.config.discount * wasserstein
+        predicted = self.reward_model(mean + std * self.random.normal(mean))
+        losses = {
+            "bisimulation": (latent - target).square().mean(),
+            "transition": gaussian_loss(mean, std, z_next),
+            "reward": F.mse_loss(predicted, reward),
+        }
+        return losses, {
+            "dbc/latent_distance": latent.detach().mean(),
+            "dbc/reward_distance": reward_part.mean(),
+            "dbc/transition_distance": wasserstein.mean(),
+            "dbc/transition_std": std.detach().mean(),
+        }

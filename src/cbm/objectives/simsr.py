@@ -1,0 +1,72 @@
+"""SimSR (Zang, Li and Wang, AAAI 2022): cosine distances of latents, as far apart as sampled behaviour is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from cbm.errors import CBMError
+from cbm.nets import GaussianTransition, RandomState
+from cbm.ops import cosine, gaussian_loss
+from cbm.types import Losses, Metrics, Objective, Policy
+
+
+@dataclass(frozen=True)
+class SimSRConfig:
+    """Defaults follow SimSR's authors."""
+
+    discount: float = 0.99
+    """gamma of the metric (SimSR; the agents' discount too)."""
+    models: int = 5
+    """Latent models in the ensemble; one of them is drawn for each batch (code)."""
+    hidden: int = 512
+    """Their width (code)."""
+
+    def __post_init__(self) -> None:
+        if self.models < 1:
+            raise CBMError(f"SimSR needs at least 1 latent model, not {self.models}")
+
+
+class SimSR(Objective):
+    """An ensemble of Gaussian models of unit latents, and the bisimulation loss. The critic trains the encoder too."""
+
+    blocks_critic = False
+
+    def __init__(
+        self, config: SimSRConfig | None = None, *, latent_dim: int = 50, action_dim: int, reward_scale: float = 1.0
+    ) -> None:
+        super().__init__()
+        self.config = SimSRConfig() if config is None else config
+        self.reward_scale = reward_scale
+        self.weights = {"bisimulation": 1.0, "transition": 1.0}
+        self.transitions = nn.ModuleList(
+            GaussianTransition(latent_dim, action_dim, self.config.hidden) for _ in range(self.config.models)
+        )
+        self.random = RandomState()
+
+    def losses(
+        self, z: Tensor, action: Tensor, reward: Tensor, z_next: Tensor, policy: Policy
+    ) -> tuple[Losses, Metrics]:
+        """Huber(1 - cos(z_i, z_j), |r_i - r_j| + gamma (1 - cos(z_i', z_j'))) over all pairs, z' ~ one of the models;
+        and -log p(z') of all models. The policy is not used."""
+        reward = self.reward_scale * reward
+        z, z_next = F.normalize(z, dim=1), F.normalize(z_next.detach(), dim=1)
+        predictions = [model(z, action) for model in self.transitions]
+        mean, std = (part.detach() for part in predictions[self.random.below(len(predictions))])
+        sampled = mean + std * self.random.normal(mean)
+        reward_part, next_part = (reward - reward.T).abs(), 1.0 - cosine(sampled, sampled)  # (B, B) each
+        distance = 1.0 - z @ z.T
+        transition = torch.stack([gaussian_loss(mean, std, z_next) for mean, std in predictions]).mean()
+        losses = {
+            "bisimulation": F.huber_loss(distance, reward_part + self.config.discount * next_part),
+            "transition": transition,
+        }
+        return losses, {
+            "simsr/latent_distance": distance.detach().mean(),
+            "simsr/reward_distance": reward_part.mean(),
+            "simsr/next_distance": next_part.mean(),
+            "simsr/transition_std": std.mean(),
+        }
