@@ -96,3 +96,33 @@ def test_squashed_gaussian_log_probability() -> None:
     action, log_pi = squashed_gaussian((mean, log_std), generator(1))
     expected = TransformedDistribution(Normal(mean, log_std.exp()), TanhTransform()).log_prob(action)
     torch.testing.assert_close(log_pi, expected.sum(dim=1, keepdim=True), rtol=1e-6, atol=1e-6)
+
+
+def test_bounded_tanh_is_tanh_inside_and_always_leads_back():
+    from cbm.ops import bounded_tanh
+
+    x = torch.tensor([-2.0, 0.5, 3.0, 20.0, -20.0], requires_grad=True)
+    y = bounded_tanh(x, 3.0)
+    torch.testing.assert_close(y, torch.tanh(x.detach().clamp(-3, 3)))
+    slope = 1 - torch.tanh(torch.tensor([-2.0, 0.5, 3.0, 3.0, 3.0])).square()
+    (up,) = torch.autograd.grad(y.sum(), x, retain_graph=True)  # a descent step makes every x smaller
+    torch.testing.assert_close(up, slope * torch.tensor([1.0, 1.0, 1.0, 1.0, 0.0]))
+    (down,) = torch.autograd.grad(-y.sum(), x)
+    torch.testing.assert_close(down, -slope * torch.tensor([1.0, 1.0, 1.0, 0.0, 1.0]))
+
+
+def test_an_actor_that_was_driven_to_the_end_comes_back():
+    """With a plain tanh the second half of this does nothing: its slope is exactly 0 in float32."""
+    from cbm.nets import DeterministicActor
+
+    torch.manual_seed(0)
+    actor = DeterministicActor(8, 1, 64)
+    optimizer = torch.optim.Adam(actor.parameters(), 5e-3)
+    z = torch.randn(32, 8)
+    for sign in (1.0, -1.0):
+        for _ in range(300):
+            loss = -sign * actor(z).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        assert (sign * actor(z) > 0.9).all()

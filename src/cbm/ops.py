@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -80,6 +81,31 @@ def noisy_action(mean: Tensor, std: float, generator: torch.Generator, clip: flo
         noise = noise.clamp(-clip, clip)
     noisy = mean + noise
     return noisy + (noisy.clamp(-1.0, 1.0) - noisy).detach()
+
+
+class _BoundedTanh(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, bound: float) -> Tensor:
+        y = torch.tanh(x.clamp(-bound, bound))
+        ctx.save_for_backward(x, y)
+        ctx.bound = bound
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        (gradient,) = gradients
+        x, y = ctx.saved_tensors
+        outward = (x.abs() > ctx.bound) & (gradient * x < 0)  # a descent step would take x further out
+        return torch.where(outward, torch.zeros_like(gradient), gradient * (1.0 - y.square())), None
+
+
+def bounded_tanh(x: Tensor, bound: float) -> Tensor:
+    """tanh(x) for |x| <= bound and tanh(+-bound) beyond, with a gradient that can always lead back.
+
+    In float32 the slope of tanh is exactly 0 from |x| = 9 on: a policy that went there early, while the critic was
+    still wrong, would stay for ever. Beyond the bound the slope is that at the bound if it leads inward, else 0.
+    """
+    return _BoundedTanh.apply(x, bound)
 
 
 def squashed_gaussian(gaussian: tuple[Tensor, Tensor], generator: torch.Generator) -> tuple[Tensor, Tensor]:
