@@ -1,20 +1,47 @@
-"""Image augmentation on uint8 observations."""
+"""Image augmentation on uint8 observations. `generator` lives on the device of `obs`."""
 
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
+
+RGB = 3
 
 
 def random_shift(obs: Tensor, generator: torch.Generator, pad: int = 4) -> Tensor:
     """Each image (B, C, H, W) shifted by its own whole number of pixels, at most `pad` each way; borders repeat.
 
     The same as padding by replication and cropping at random (DrQ), by one gather of bytes: nothing is padded,
-    interpolated or converted. `generator` lives on the device of `obs`.
+    interpolated or converted.
     """
     batch, channels, height, width = obs.shape
     shift = torch.randint(-pad, pad + 1, (2, batch, 1), generator=generator, device=obs.device)
     return _shift(obs, shift[0], shift[1]).view(batch, channels, height, width)
+
+
+def random_convolution(obs: Tensor, generator: torch.Generator) -> Tensor:
+    """Each observation (B, 3 * stack, H, W) through its own 3x3 convolution with weights N(0, 1), then a sigmoid.
+
+    All frames of a stack have the same weights; borders repeat. Floats between 0 and 255 (SVEA).
+    """
+    batch, channels, height, width = obs.shape
+    frames = batch * channels // RGB
+    weight = torch.randn(batch, RGB, RGB, 3, 3, generator=generator, device=obs.device)
+    weight = weight.repeat_interleave(channels // RGB, dim=0).flatten(0, 1)  # (3 * frames, 3, 3, 3)
+    x = F.pad(obs.reshape(frames, RGB, height, width) / 255.0, (1,) * 4, "replicate")
+    x = F.conv2d(x.view(1, -1, height + 2, width + 2), weight, groups=frames)
+    return 255.0 * torch.sigmoid(x).view(obs.shape)
+
+
+def random_overlay(obs: Tensor, images: Tensor, generator: torch.Generator, weight: float = 0.5) -> Tensor:
+    """Each observation (B, 3 * stack, H, W) mixed with one of `images` (N, 3, H, W), which has this `weight`.
+
+    All frames of a stack get the same image. Floats between 0 and 255 (SVEA).
+    """
+    drawn = torch.randint(len(images), (len(obs),), generator=generator, device=obs.device)
+    image = images[drawn].repeat(1, obs.shape[1] // RGB, 1, 1)
+    return (1.0 - weight) * obs + weight * image
 
 
 def _shift(obs: Tensor, down: Tensor, right: Tensor) -> Tensor:
