@@ -22,7 +22,14 @@ from cbm.types import Batch
 
 SETUP = Setup((9, 20, 20), action_dim=2, action_repeat=4, noise=Noise(1.0, 0.1, 100), seed=3)
 SIZES = {"batch_size": 8, "conv_channels": 4, "feature_dim": 6, "hidden_dim": 16}
-OBJECTIVE_SIZES = {"prototypes": 8, "transition_hidden": 8, "hidden": 8}
+OBJECTIVE_SIZES = {
+    "prototypes": 8,
+    "transition_hidden": 8,
+    "hidden": 8,
+    "projection_dim": 6,
+    "predictor_hidden": 16,
+    "queue": 20,
+}
 
 
 def shrunk(config: Any, sizes: dict[str, Any]) -> Any:
@@ -33,7 +40,8 @@ def agent(name: str, **changes: Any) -> Any:
     config, objective = configs(name)
     if objective is not None:
         objective = shrunk(objective, OBJECTIVE_SIZES)
-    return make_agent(name, SETUP, replace(config, **(SIZES | changes)), objective)
+    own = {f.name: shrunk(getattr(config, f.name), OBJECTIVE_SIZES) for f in fields(config) if f.name == "proto"}
+    return make_agent(name, SETUP, replace(config, **(SIZES | own | changes)), objective)
 
 
 def batch(seed: int = 0, n_step: int = 3, size: int = 8) -> Batch:
@@ -149,8 +157,8 @@ class TestEveryAgent:
         b = replace(b, n_step_discount=torch.zeros(8, 1))  # plain regression onto the reward
         history = [a.update(b, 100) for _ in range(150)]
         for loss in a.weights:
-            first, last = history[0][f"loss/{loss}"], history[-1][f"loss/{loss}"]
-            assert last < 0.8 * first, loss
+            values = [metrics[f"loss/{loss}"] for metrics in history if f"loss/{loss}" in metrics]
+            assert values[-1] < 0.8 * values[0], loss
 
     def test_a_critic_that_carries_no_gradient_to_the_actor_s_loss(self, name: str) -> None:
         a = agent(name)
@@ -261,6 +269,16 @@ def test_who_shares_the_encoder_with_the_critic() -> None:
     assert {name for name in shared if "+" in name} == {
         f"{name}+{objective}" for name in ("drq", "drqv2") for objective in ("dbc", "simsr")
     }
+
+
+@pytest.mark.parametrize("prototypes", [8, 512])
+@pytest.mark.parametrize("name", ["drq+cbm", "drqv2+cbm"])
+def test_few_and_many_prototypes(name: str, prototypes: int) -> None:
+    config, objective = configs(name)
+    a = make_agent(name, SETUP, replace(config, **SIZES), replace(objective, prototypes=prototypes))
+    metrics = a.update(batch(), 0)
+    assert all(torch.isfinite(value) for value in metrics.values())
+    assert a.objective.prototypes.shape == (prototypes, 6)  # type: ignore[attr-defined]
 
 
 def test_names() -> None:

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 from cbm.agents.drq import DrQ, DrQConfig
 from cbm.agents.drqv2 import DrQv2, DrQv2Config
 from cbm.agents.parts import AgentConfig, Setup, seeded
+from cbm.agents.proto_rl import ProtoRL, ProtoRLConfig
+from cbm.agents.svea import SVEA, SVEAConfig
 from cbm.errors import CBMError, choose
 from cbm.objectives import OBJECTIVES, get_objective
 from cbm.types import Agent
@@ -25,6 +27,8 @@ class AgentEntry(NamedTuple):
 AGENTS: dict[str, AgentEntry] = {
     "drq": AgentEntry(DrQConfig, DrQ),
     "drqv2": AgentEntry(DrQv2Config, DrQv2),
+    "proto": AgentEntry(ProtoRLConfig, ProtoRL, carries=False),
+    "svea": AgentEntry(SVEAConfig, SVEA, carries=False),
 }
 
 

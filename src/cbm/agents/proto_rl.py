@@ -1,0 +1,84 @@
+"""Proto-RL: SAC on a latent that learns by predicting clusters alone; intrinsic reward and pre-training as options."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import dataclass
+
+import torch
+
+from cbm.agents.parts import Setup, minimise, seeded, td_loss
+from cbm.agents.sac import SAC, SACConfig
+from cbm.augment import random_shift
+from cbm.objectives.proto import Proto, ProtoConfig
+from cbm.ops import soft_update
+from cbm.types import Batch, Losses, Metrics
+
+
+@dataclass(frozen=True)
+class ProtoRLConfig(SACConfig):
+    """Defaults follow Proto-RL's authors, sizes of the networks the paper; see `SACConfig` and `AgentConfig`."""
+
+    batch_size: int = 512
+    """Proto-RL."""
+    lr: float = 1e-4
+    """Adam, for everything (Proto-RL)."""
+    learn_temperature: bool = True
+    """Proto-RL."""
+    encoder_every: int = 2
+    """Updates between updates of encoder and prototypes (Proto-RL)."""
+    encoder_rate: float = 0.05
+    """How far the slow encoder and projector move each time (Proto-RL)."""
+    intrinsic_weight: float = 0.2
+    """Weight of the intrinsic reward beside that of the task (Proto-RL); 0 leaves it out."""
+    pretrain_steps: int = 0
+    """Environment steps with the intrinsic reward alone; afterwards encoder and prototypes stay as they are. Proto-RL:
+    half of the run. 0 trains them together with the task, as every other method does."""
+    proto: ProtoConfig = ProtoConfig()  # noqa: RUF009 - frozen
+    """Projector, prototypes, candidates."""
+
+
+class ProtoRL(SAC):
+    """The objective alone trains the encoder."""
+
+    config: ProtoRLConfig
+    objective: Proto
+
+    def __init__(self, config: ProtoRLConfig, setup: Setup, objective: None = None) -> None:
+        with seeded(setup.seed):
+            proto = Proto(config.proto, latent_dim=config.feature_dim, action_dim=setup.action_dim)
+        super().__init__(config, setup, proto)
+        self.target_encoder = deepcopy(self.encoder).requires_grad_(False)
+        self.modules["target_encoder"] = self.target_encoder
+
+    def update(self, batch: Batch, env_step: int) -> Metrics:
+        config, batch, proto = self.config, batch.to(self.device), self.objective
+        pretraining = env_step < config.pretrain_steps
+        learns = (pretraining or not config.pretrain_steps) and self.updates % config.encoder_every == 0
+        losses: Losses = {}
+        metrics: Metrics = {}
+        obs = random_shift(batch.obs, self.generator, config.shift_pad)
+        next_obs = random_shift(batch.next_obs, self.generator, config.shift_pad)
+        with torch.set_grad_enabled(learns):
+            z = self.encoder(obs)
+        with torch.no_grad():
+            z_next = self.encoder(next_obs)
+        if learns:
+            with torch.no_grad():
+                z_slow = self.target_encoder(next_obs)
+            losses, metrics = proto.losses(z, batch.action, batch.reward, z_slow, self.actor.mean)
+
+        reward = torch.zeros_like(batch.reward) if pretraining else batch.n_step_reward
+        if pretraining or config.intrinsic_weight:
+            novelty = proto.novelty(z_next, self.generator)
+            reward = reward + (1.0 if pretraining else config.intrinsic_weight) * novelty
+            metrics["proto/novelty"] = novelty.mean()
+        q = self.critic(z.detach(), batch.action)
+        target = reward + batch.n_step_discount * self.soft_value(z_next)
+        losses["critic"] = td_loss(q, target)
+        steps = {"critic": 1} | ({"encoder": 1, "projection": config.projection_steps} if learns else {})
+        metrics |= minimise(losses, {name: self.weights[name] for name in losses}, steps, self.optimizers)
+        if learns:
+            soft_update(self.target_encoder.parameters(), self.encoder.parameters(), config.encoder_rate)
+            proto.follow(config.encoder_rate)
+        return metrics | self._finish_update(z, q[0], target)

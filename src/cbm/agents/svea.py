@@ -1,0 +1,113 @@
+"""SVEA (Hansen, Su and Wang, NeurIPS 2021): SAC whose critic sees strong augmentations, but never in its target."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cbm.agents.parts import Setup, minimise, td_loss
+from cbm.agents.sac import SAC, SACConfig
+from cbm.augment import random_convolution, random_overlay, random_shift
+from cbm.errors import CBMError
+from cbm.nets import chunks
+from cbm.ops import soft_update
+from cbm.types import Batch, Metrics
+
+
+@dataclass(frozen=True)
+class SVEAConfig(SACConfig):
+    """Defaults follow SVEA's authors, sizes of the networks the paper; see `SACConfig` and `AgentConfig`."""
+
+    lr: float = 1e-3
+    """Adam, for everything but the temperature (SVEA)."""
+    learn_temperature: bool = True
+    """SVEA."""
+    temperature_lr: float | None = 1e-4
+    """SVEA."""
+    temperature_beta1: float = 0.5
+    """SVEA."""
+    encoder_rate: float = 0.05
+    """How far the target critic's encoder moves each time (SVEA)."""
+    augmentation: Literal["convolution", "overlay"] = "convolution"
+    """What the critic sees beside the plain images: a random convolution, or natural images over them (SVEA)."""
+    plain_weight: float = 0.5
+    """alpha, of the critic's loss on plain images (SVEA)."""
+    augmented_weight: float = 0.5
+    """beta, of its loss on augmented ones (SVEA)."""
+    overlay_weight: float = 0.5
+    """Of the natural image in an overlay (SVEA)."""
+    overlay_videos: str | None = None
+    """Where the images of an overlay come from: builtin, davis, or a folder of videos; training videos only."""
+    overlay_images: int = 300
+    """How many stills of them."""
+
+
+class SVEA(SAC):
+    """The critic trains the encoder. `images` (N, 3, H, W) for an overlay, in place of `overlay_videos`."""
+
+    config: SVEAConfig
+
+    def __init__(
+        self, config: SVEAConfig, setup: Setup, objective: None = None, images: np.ndarray | Tensor | None = None
+    ) -> None:
+        super().__init__(config, setup)
+        self.weights = {"critic": config.plain_weight, "critic_augmented": config.augmented_weight}
+        self.target_encoder = deepcopy(self.encoder).requires_grad_(False)
+        self.modules["target_encoder"] = self.target_encoder
+        if config.augmentation == "overlay":
+            if images is None:
+                if config.overlay_videos is None:
+                    raise CBMError(
+                        "SVEA's overlay needs images: say where from with --agent.overlay_videos builtin (or davis, or "
+                        "a folder), or take --agent.augmentation convolution"
+                    )
+                images = stills(config.overlay_videos, config.overlay_images, setup.obs_shape[1:])
+            self.images = torch.as_tensor(images).to(self.device)
+
+    def update(self, batch: Batch, env_step: int) -> Metrics:
+        config, batch = self.config, batch.to(self.device)
+        obs = random_shift(batch.obs, self.generator, config.shift_pad)
+        next_obs = random_shift(batch.next_obs, self.generator, config.shift_pad)
+        z = self.encoder(obs)
+        z_augmented = torch.cat([self.encoder(self.augment(part)) for part in chunks(obs)])
+        with torch.no_grad():
+            value = self.soft_value(self.encoder(next_obs), self.target_encoder(next_obs))
+            target = batch.n_step_reward + batch.n_step_discount * value
+        q = self.critic(z, batch.action)
+        losses = {
+            "critic": td_loss(q, target),
+            "critic_augmented": td_loss(self.critic(z_augmented, batch.action), target),
+        }
+        steps = {"encoder": 1, "projection": config.projection_steps, "critic": 1}
+        metrics = minimise(losses, self.weights, steps, self.optimizers)
+        if self.updates % config.target_every == 0:
+            soft_update(self.target_encoder.parameters(), self.encoder.parameters(), config.encoder_rate)
+        return metrics | self._finish_update(z, q[0], target)
+
+    def augment(self, obs: Tensor) -> Tensor:
+        """The strong augmentation of observations (B, C, H, W)."""
+        if self.config.augmentation == "convolution":
+            return random_convolution(obs, self.generator)
+        return random_overlay(obs, self.images, self.generator, self.config.overlay_weight)
+
+
+def stills(videos: str, count: int, size: tuple[int, int]) -> np.ndarray:
+    """About `count` frames (N, 3, H, W), evenly from all training videos of a source."""
+    from PIL import Image
+
+    from cbm.envs.videos import open_source  # brings the whole suite along, which nothing else here needs
+
+    source, height, width = open_source(videos), *size
+    names = source.names("train")
+    each = -(-count // len(names))
+    images = []
+    for name in names:
+        clip = source.clip(name)
+        for index in np.unique(np.linspace(0, len(clip) - 1, each).round().astype(int)):
+            images.append(Image.fromarray(clip[int(index)]).resize((width, height), Image.Resampling.BILINEAR))
+    return np.stack([np.asarray(image) for image in images]).transpose(0, 3, 1, 2).copy()

@@ -1,0 +1,54 @@
+"""`cbm train` for every name in the registry, on the toy task: a few updates, an evaluation, a resumed run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cbm import training
+from cbm.agents import agent_names
+from cbm.config import EnvConfig, RunConfig, from_json, make_config, to_json
+
+SETTINGS = {
+    "agent.batch_size": 6,
+    "agent.conv_channels": 4,
+    "agent.hidden_dim": 16,
+    "training.total_steps": 60,
+    "training.seed_steps": 40,
+    "training.eval_every": 60,
+    "training.eval_episodes": 1,
+    "training.eval_workers": 0,
+    "training.log_every": 10,
+    "training.threads": 1,
+    "training.replay_capacity": 500,
+    "training.film": False,
+}
+
+
+def config(name: str) -> RunConfig:
+    env = EnvConfig(env_id="toy:PixelDot-v0", size=24, action_repeat=2)
+    return make_config(name, env, seed=1, overrides=[(key, str(value)) for key, value in SETTINGS.items()])
+
+
+def lines(path: Path) -> list[dict]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+@pytest.mark.parametrize("name", agent_names())
+def test_trains_evaluates_and_resumes(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1]))  # where the toy task is
+    training.train(config(name), tmp_path, quiet=True)
+    assert training.resume(tmp_path, total_steps=80, quiet=True).at.updates == 21
+    assert [line["env_step"] for line in lines(tmp_path / "evals.jsonl")] == [0, 60, 80]
+    assert any("loss/critic" in line for line in lines(tmp_path / "metrics.jsonl"))
+
+
+@pytest.mark.parametrize("name", agent_names())
+def test_presets(name: str) -> None:
+    laptop = make_config(name, preset="laptop")
+    assert (laptop.agent.batch_size, laptop.agent.conv_strides) == (64, (2, 2, 1, 1))
+    for preset in ("paper", "laptop", "released"):
+        chosen = make_config(name, preset=preset)
+        assert from_json(to_json(chosen)) == chosen

@@ -1,0 +1,146 @@
+"""Proto-RL against a numpy version written from its paper; its intrinsic reward and its pre-training."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from test_agents import SETUP, agent, batch
+
+from cbm.agents import make_agent
+from cbm.agents.proto_rl import ProtoRLConfig
+from cbm.errors import CBMError
+from cbm.objectives.proto import Proto, ProtoConfig
+
+B, D, K, P = 12, 5, 6, 7
+SMALL = ProtoConfig(prototypes=K, projection_dim=P, predictor_hidden=8, queue=15)
+
+
+def proto(config: ProtoConfig = SMALL) -> Proto:
+    torch.manual_seed(0)
+    objective = Proto(config, latent_dim=D, action_dim=2)
+    with torch.no_grad():
+        objective.target_projector.weight.add_(0.1 * torch.randn(P, D))  # so that it differs from the other one
+        objective.prototypes.mul_(3.0)  # so that normalising them matters
+    return objective
+
+
+def unit(x: np.ndarray) -> np.ndarray:
+    return x / np.linalg.norm(x, axis=1, keepdims=True)
+
+
+def linear(layer: Any, x: np.ndarray) -> np.ndarray:
+    return x @ layer.weight.detach().double().numpy().T + layer.bias.detach().double().numpy()
+
+
+def loss(objective: Proto, z: torch.Tensor, z_next: torch.Tensor) -> torch.Tensor:
+    nothing = torch.zeros(len(z), 1)
+    return objective.losses(z, nothing, nothing, z_next, lambda x: x)[0]["proto"]
+
+
+def test_the_loss_is_that_of_its_authors() -> None:
+    objective = proto()
+    z, z_next = torch.randn(2, B, D, generator=torch.Generator().manual_seed(1))
+    c = unit(objective.prototypes.detach().double().numpy())
+    hidden = np.maximum(linear(objective.predictor[0], linear(objective.projector, z.double().numpy())), 0)
+    p = np.exp(unit(linear(objective.predictor[2], hidden)) @ c.T / 0.1)
+    p = p / p.sum(axis=1, keepdims=True)
+    q = np.exp(unit(linear(objective.target_projector, z_next.double().numpy())) @ c.T / 0.1)
+    for _ in range(3):
+        q = q / q.sum(axis=0) * B / K
+        q = q / q.sum(axis=1, keepdims=True)
+    expected = -np.mean((q * np.log(p)).sum(axis=1))
+    assert loss(objective, z, z_next).item() == pytest.approx(expected, rel=1e-5)
+    np.testing.assert_allclose(objective.prototypes.detach().norm(dim=1), 1.0, rtol=1e-5)
+
+
+def test_who_learns_from_it() -> None:
+    objective = proto()
+    z, z_next = torch.randn(2, B, D).requires_grad_().unbind()
+    z.retain_grad()
+    z_next.retain_grad()
+    loss(objective, z, z_next).backward()
+    assert z.grad is not None
+    assert z_next.grad is None
+    without = {name for name, parameter in objective.named_parameters() if parameter.grad is None}
+    assert without == {"target_projector.weight", "target_projector.bias"}
+
+
+def test_novelty_is_the_distance_to_the_third_nearest_candidate() -> None:
+    objective = proto()
+    g = torch.Generator().manual_seed(0)
+    for step in range(4):
+        z = torch.randn(B, D, generator=g)
+        pointer = int(objective.pointer)
+        before = objective.queue.clone()
+        novelty = objective.novelty(z, g)
+        x = unit(linear(objective.projector, z.double().numpy()))
+        assert int(objective.pointer) == (pointer + K) % 15
+        fresh = [(pointer + i) % 15 for i in range(K)]
+        old = [i for i in range(15) if i not in fresh]
+        assert torch.equal(objective.queue[old], before[old])
+        for row in objective.queue[fresh].numpy():  # each is a projection of the batch
+            assert np.abs(x - row).max(axis=1).min() < 1e-5
+        distance = np.linalg.norm(x[:, None] - objective.queue.double().numpy()[None], axis=2)
+        np.testing.assert_allclose(novelty[:, 0], np.sort(distance, axis=1)[:, 2], atol=1e-3)
+        assert step or (novelty[:, 0] <= 1.0 + 1e-5).all()  # most of the queue is still 0, at distance 1
+
+
+def test_slow_copies_follow() -> None:
+    a = agent("proto", encoder_rate=0.5)
+    before = a.target_encoder.convs[0].weight.clone(), a.objective.target_projector.weight.clone()
+    a.update(batch(n_step=1), 0)
+    torch.testing.assert_close(a.target_encoder.convs[0].weight, (before[0] + a.encoder.convs[0].weight) / 2)
+    after = (before[1] + a.objective.projector.weight) / 2
+    torch.testing.assert_close(a.objective.target_projector.weight, after)
+
+
+def test_the_encoder_learns_every_second_update() -> None:
+    a = agent("proto")
+    moved = []
+    for i in range(4):
+        before = a.encoder.convs[0].weight.clone()
+        metrics = a.update(batch(i, n_step=1), 0)
+        moved.append(not torch.equal(before, a.encoder.convs[0].weight))
+        assert ("loss/proto" in metrics) == moved[-1]
+    assert moved == [True, False, True, False]
+
+
+def test_pre_training_knows_no_task_and_leaves_a_fixed_encoder() -> None:
+    b = batch(n_step=1)
+    results = []
+    for scale in (1.0, 50.0):
+        a = agent("proto", pretrain_steps=100)
+        a.update(replace(b, n_step_reward=scale * b.n_step_reward), 50)
+        results.append(a.critic.q1[0].weight.clone())
+    assert torch.equal(*results)
+    before = a.encoder.convs[0].weight.clone()
+    targets = [a.update(replace(b, n_step_reward=scale * b.n_step_reward), 100) for scale in (1.0, 50.0)]
+    assert targets[1]["critic/target"] > targets[0]["critic/target"] + 1
+    assert torch.equal(before, a.encoder.convs[0].weight)
+    assert "loss/proto" not in targets[0]
+
+
+def test_without_intrinsic_reward() -> None:
+    a = agent("proto", intrinsic_weight=0.0)
+    metrics = a.update(replace(batch(n_step=1), n_step_discount=torch.zeros(8, 1)), 0)
+    assert "proto/novelty" not in metrics
+    assert metrics["critic/target"].item() == pytest.approx(batch().reward.mean().item())
+    with_it = agent("proto").update(replace(batch(n_step=1), n_step_discount=torch.zeros(8, 1)), 0)
+    expected = batch().reward.mean() + 0.2 * with_it["proto/novelty"]
+    assert with_it["critic/target"].item() == pytest.approx(expected.item(), rel=1e-5)
+
+
+def test_bad_input() -> None:
+    with pytest.raises(CBMError, match="at least 2 prototypes"):
+        ProtoConfig(prototypes=1)
+    with pytest.raises(CBMError, match="at least 512 long, not 100"):
+        ProtoConfig(queue=100)
+    with pytest.raises(CBMError, match="neighbours"):
+        ProtoConfig(neighbours=0)
+    with pytest.raises(CBMError, match="cannot carry"):
+        make_agent("proto+cbm", SETUP)
+    assert ProtoRLConfig().batch_size == 512

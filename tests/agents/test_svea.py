@@ -1,0 +1,90 @@
+"""SVEA: its critic's loss, what its augmentations reach, where the images of an overlay come from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from test_agents import SETUP, SIZES, agent, batch
+
+from cbm.agents import make_agent
+from cbm.agents.svea import SVEA, SVEAConfig, stills
+from cbm.augment import random_convolution, random_overlay, random_shift
+from cbm.errors import CBMError
+
+
+@pytest.mark.parametrize("augmentation", ["convolution", "overlay"])
+def test_the_critic_s_loss_is_that_of_its_authors(augmentation: str) -> None:
+    config = SVEAConfig(augmentation=augmentation, **SIZES)  # type: ignore[arg-type]
+    images = torch.randint(0, 256, (5, 3, 20, 20), dtype=torch.uint8)
+    a = SVEA(config, SETUP, images=images)
+    with torch.no_grad():  # so that it matters which of the two encoders is used
+        a.target_encoder.convs[0].weight.mul_(0.5)
+    b = batch(n_step=1)
+    g = a.generator.clone_state()
+    with torch.no_grad():
+        obs, next_obs = random_shift(b.obs, g, 4), random_shift(b.next_obs, g, 4)
+        strong = random_convolution(obs, g) if augmentation == "convolution" else random_overlay(obs, images, g, 0.5)
+        mean, log_std = a.actor(a.encoder(next_obs))
+        u = mean + log_std.exp() * torch.randn(8, 2, generator=g)
+        log_pi = torch.distributions.Normal(mean, log_std.exp()).log_prob(u) - torch.log(1 - torch.tanh(u) ** 2)
+        q_next = torch.minimum(*a.target_critic(a.target_encoder(next_obs), torch.tanh(u)))
+        y = b.reward + 0.99 * (q_next - 0.1 * log_pi.sum(dim=1, keepdim=True))
+        plain, augmented = (
+            sum(((q - y) ** 2).mean() for q in a.critic(a.encoder(images_), b.action)) for images_ in (obs, strong)
+        )
+    metrics = a.update(b, 0)
+    assert metrics["loss/critic"].item() == pytest.approx(float(plain), rel=1e-5)
+    assert metrics["loss/critic_augmented"].item() == pytest.approx(float(augmented), rel=1e-5)
+    assert a.weights == {"critic": 0.5, "critic_augmented": 0.5}
+
+
+def test_the_actor_sees_plain_images(monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b, seen = agent("svea", shift_pad=0), batch(n_step=1), []
+    expected, actor_loss = a.encode(b.obs), a.actor_loss
+    monkeypatch.setattr(a, "actor_loss", lambda z: (seen.append(z), actor_loss(z))[1])
+    a.update(b, 0)
+    torch.testing.assert_close(seen[0], expected)
+    assert not seen[0].requires_grad
+
+
+def test_its_temperature_has_an_optimizer_of_its_own() -> None:
+    group = agent("svea").optimizers["temperature"].param_groups[0]
+    assert group["lr"] == 1e-4
+    assert group["betas"] == (0.5, 0.999)
+
+
+def test_target_encoder_follows() -> None:
+    a = agent("svea", encoder_rate=0.5)
+    before = a.target_encoder.convs[0].weight.clone()
+    a.update(batch(n_step=1), 0)
+    torch.testing.assert_close(a.target_encoder.convs[0].weight, (before + a.encoder.convs[0].weight) / 2)
+
+
+def test_stills_come_evenly_from_the_training_videos(tmp_path: Path) -> None:
+    for number, name in enumerate(["a", "b", "c", "d"]):
+        (tmp_path / name).mkdir()
+        for frame in range(6):
+            Image.fromarray(np.full((12, 16, 3), 50 * number + frame, np.uint8)).save(tmp_path / name / f"{frame}.png")
+    from cbm.envs.videos import open_source
+
+    names = open_source(str(tmp_path)).names("train")
+    images = stills(str(tmp_path), 3 * len(names), (20, 24))
+    assert images.shape == (3 * len(names), 3, 20, 24)
+    assert images.dtype == np.uint8
+    values = sorted(images[:, 0, 0, 0].tolist())
+    assert values == sorted(50 * "abcd".index(name) + frame for name in names for frame in (0, 2, 5))
+    a = agent("svea", augmentation="overlay", overlay_videos=str(tmp_path), overlay_images=4)
+    assert all(torch.isfinite(value) for value in a.update(batch(n_step=1), 0).values())
+
+
+def test_bad_input() -> None:
+    with pytest.raises(CBMError, match="overlay needs images"):
+        agent("svea", augmentation="overlay")
+    with pytest.raises(CBMError, match="nowhere"):
+        agent("svea", augmentation="overlay", overlay_videos="nowhere")
+    with pytest.raises(CBMError, match="cannot carry"):
+        make_agent("svea+cbm", SETUP)
