@@ -95,15 +95,17 @@ class _BoundedTanh(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
         (gradient,) = gradients
         x, y = ctx.saved_tensors
-        outward = (x.abs() > ctx.bound) & (gradient * x < 0)  # a descent step would take x further out
-        return torch.where(outward, torch.zeros_like(gradient), gradient * (1.0 - y.square())), None
+        beyond = (x.abs() / ctx.bound - 1.0).clamp(0.0, 1.0)
+        outward = (beyond > 0) & (gradient * x < 0)  # a descent step would take x further out
+        return torch.where(outward, -beyond, 1.0) * gradient * (1.0 - y.square()), None
 
 
 def bounded_tanh(x: Tensor, bound: float) -> Tensor:
     """tanh(x) for |x| <= bound and tanh(+-bound) beyond, with a gradient that can always lead back.
 
     In float32 the slope of tanh is exactly 0 from |x| = 9 on: a policy that went there early, while the critic was
-    still wrong, would stay for ever. Beyond the bound the slope is that at the bound if it leads inward, else 0.
+    still wrong, would stay for ever. Beyond the bound the slope is that at the bound; a gradient that leads further
+    out is turned round, the more the further out x is ("inverting gradients", Hausknecht and Stone, 2016).
     """
     return _BoundedTanh.apply(x, bound)
 
