@@ -156,7 +156,7 @@ class TestEveryAgent:
         a, b = agent(name, shift_pad=0, lr=1e-3, target_rate=0.0), batch(n_step=1)
         b = replace(b, n_step_discount=torch.zeros(8, 1))  # plain regression onto the reward
         history = [a.update(b, 100) for _ in range(150)]
-        for loss in a.weights:
+        for loss in a.weights.keys() - {"bisimulation"}:  # whose target moves with the latents
             values = [metrics[f"loss/{loss}"] for metrics in history if f"loss/{loss}" in metrics]
             assert values[-1] < 0.8 * values[0], loss
 

@@ -1,4 +1,4 @@
-"""DBC against a numpy version written from its paper, and from its authors' code where that differs."""
+"""DBC against a numpy version of what its authors run, and of the formula in their paper."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def smooth(x: np.ndarray) -> np.ndarray:
     return np.where(np.abs(x) < 1, 0.5 * x**2, np.abs(x) - 0.5)
 
 
-@pytest.mark.parametrize("config", [SMALL, replace(DBCConfig.released(), hidden=8)])
+@pytest.mark.parametrize("config", [SMALL, replace(SMALL, distance="norm")])
 def test_losses_are_those_of_its_authors(config: DBCConfig) -> None:
     objective = dbc(config)
     z, action, reward, z_next = arrays()
@@ -60,10 +60,11 @@ def test_which_loss_trains_what() -> None:
     assert trained(losses, targets) == expected
 
 
-def test_equal_behaviour_means_equal_latents() -> None:
+@pytest.mark.parametrize(("distance", "apart"), [("per-dimension", D * 1.0), ("norm", 1.0)])
+def test_equal_behaviour_means_equal_latents(distance: str, apart: float) -> None:
     """Two kinds of transitions, each seen under several disguises: disguises fall together, the kinds do not."""
     torch.manual_seed(0)
-    objective, encoder = dbc(replace(SMALL, hidden=32)), torch.nn.Linear(20, D)
+    objective, encoder = dbc(replace(SMALL, hidden=32, distance=distance)), torch.nn.Linear(20, D)
     kind = torch.arange(2).repeat(6)
     observation, action = torch.randn(B, 20), torch.zeros(B, A)
     reward = 4.0 * kind[:, None]
@@ -76,7 +77,7 @@ def test_equal_behaviour_means_equal_latents() -> None:
         optimizer.zero_grad()
         sum(losses.values()).backward()  # type: ignore[union-attr]
         optimizer.step()
-    distance = torch.cdist(torch.tanh(encoder(observation)), torch.tanh(encoder(observation)), p=1)
+    measured = torch.cdist(torch.tanh(encoder(observation)), torch.tanh(encoder(observation)), p=1)
     same = kind[:, None] == kind
-    assert distance[same].mean() < 0.3 < distance[~same].mean()
-    assert distance[~same].mean().item() == pytest.approx(1.0, abs=0.3)
+    assert measured[same].mean() < 0.4 * apart  # smooth-L1 distances are flat near 0, so slow to get there
+    assert measured[~same].mean().item() == pytest.approx(apart, rel=0.3)  # rewards differ by 1

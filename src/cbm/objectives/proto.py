@@ -99,16 +99,17 @@ class Proto(Objective):
 
     @torch.no_grad()
     def novelty(self, z: Tensor, generator: torch.Generator) -> Tensor:
-        """The intrinsic reward of latents z (B, D): how far their projections are from what was seen, (B, 1).
+        """The intrinsic reward of latents z (B, D): how far their projections are from the candidates, (B, 1).
 
-        Each prototype first draws one projection out of the batch, the likelier the more similar, for the queue.
+        Then each prototype draws one projection out of the batch, the likelier the more similar, for the queue.
         """
         x, prototypes = F.normalize(self.projector(z), dim=1), F.normalize(self.prototypes, dim=1)
+        distance = torch.cdist(x, self.queue).kthvalue(self.config.neighbours, dim=1, keepdim=True).values
         drawn = torch.multinomial(F.softmax(prototypes @ x.T, dim=1), 1, generator=generator).squeeze(1)
         slots = (self.pointer + torch.arange(len(drawn), device=z.device)) % len(self.queue)
         self.queue[slots] = x[drawn]
         self.pointer.add_(len(drawn)).remainder_(len(self.queue))
-        return torch.cdist(x, self.queue).kthvalue(self.config.neighbours, dim=1, keepdim=True).values
+        return distance
 
     def follow(self, rate: float) -> None:
         """Move the slow projector towards the one that learns."""
