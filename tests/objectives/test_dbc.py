@@ -60,11 +60,10 @@ def test_which_loss_trains_what() -> None:
     assert trained(losses, targets) == expected
 
 
-@pytest.mark.parametrize(("distance", "apart"), [("per-dimension", D * 1.0), ("norm", 1.0)])
-def test_equal_behaviour_means_equal_latents(distance: str, apart: float) -> None:
+def test_equal_behaviour_means_equal_latents() -> None:
     """Two kinds of transitions, each seen under several disguises: disguises fall together, the kinds do not."""
     torch.manual_seed(0)
-    objective, encoder = dbc(replace(SMALL, hidden=32, distance=distance)), torch.nn.Linear(20, D)
+    objective, encoder = dbc(replace(SMALL, hidden=32, distance="norm")), torch.nn.Linear(20, D)
     kind = torch.arange(2).repeat(6)
     observation, action = torch.randn(B, 20), torch.zeros(B, A)
     reward = 4.0 * kind[:, None]
@@ -79,5 +78,5 @@ def test_equal_behaviour_means_equal_latents(distance: str, apart: float) -> Non
         optimizer.step()
     measured = torch.cdist(torch.tanh(encoder(observation)), torch.tanh(encoder(observation)), p=1)
     same = kind[:, None] == kind
-    assert measured[same].mean() < 0.4 * apart  # smooth-L1 distances are flat near 0, so slow to get there
-    assert measured[~same].mean().item() == pytest.approx(apart, rel=0.3)  # rewards differ by 1
+    assert measured[same].mean() < 0.3
+    assert measured[~same].mean().item() == pytest.approx(1.0, abs=0.3)  # rewards differ by 1
