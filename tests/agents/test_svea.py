@@ -84,6 +84,10 @@ def test_stills_come_evenly_from_the_training_videos(tmp_path: Path) -> None:
 def test_bad_input() -> None:
     with pytest.raises(CBMError, match="overlay needs images"):
         agent("svea", augmentation="overlay")
+    with pytest.raises(CBMError, match="overlay_images must be at least 1"):
+        SVEAConfig(overlay_images=0)
+    with pytest.raises(CBMError, match="at least 2"):
+        SVEAConfig(batch_size=1)
     with pytest.raises(CBMError, match="nowhere"):
         agent("svea", augmentation="overlay", overlay_videos="nowhere")
     with pytest.raises(CBMError, match="cannot carry"):

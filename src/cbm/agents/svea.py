@@ -46,6 +46,11 @@ class SVEAConfig(SACConfig):
     overlay_images: int = 300
     """How many stills of them."""
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.overlay_images < 1:
+            raise CBMError(f"agent.overlay_images must be at least 1, not {self.overlay_images}")
+
 
 class SVEA(SAC):
     """The critic trains the encoder. `images` (N, 3, H, W) for an overlay, in place of `overlay_videos`."""
