@@ -21,7 +21,9 @@ from cbm.tasks import PAPER_TASKS
 def test_exact_gives_the_pixels_of_dm_control(task, make):
     env = make(task, renderer="exact", frame_stack=1)
     env.reset(seed=0)
-    for _ in range(4):
+    env.action_space.seed(0)
+    # A foot of the walker sinks into the ground after 25 steps: then even the shadow below the ground must be right.
+    for _ in range(30 if task == "walker-walk" else 6):
         obs = env.step(env.action_space.sample())[0]
         reference = env.unwrapped.physics.render(84, 84, camera_id=CAMERA_ID)
         np.testing.assert_array_equal(obs.transpose(1, 2, 0), reference)

@@ -27,6 +27,7 @@ class Quality:
     slices: int | None = None
     stacks: int | None = None
     texels_per_pixel: float | None = None  # of the sky, per image row; None keeps all of SKY_SIZE
+    ground_casts_shadow: bool = True
 
 
 # Measured on the six tasks at 84x84 (docs/rendering.md): a larger shadow map or more stacks cost time and change no
@@ -34,7 +35,7 @@ class Quality:
 # of the texture pyramid that a frame is sampled from as they are.
 MODES: dict[str, Quality] = {
     "exact": Quality(),
-    "fast": Quality(shadow_map=256, slices=16, stacks=6, texels_per_pixel=2.3),
+    "fast": Quality(shadow_map=256, slices=16, stacks=6, texels_per_pixel=2.3, ground_casts_shadow=False),
 }
 
 
@@ -81,7 +82,7 @@ class Renderer:
         self._camera.fixedcamid = camera_id
         self._viewport = mujoco.MjrRect(0, 0, width, height)
         self._pixels = np.empty((height, width, 3), np.uint8)
-        self._ground = ground_plane(model)
+        self._ground = None if quality.ground_casts_shadow else ground_plane(model)
 
     def render(self, data: mujoco.MjData, sky: Sky | None = None) -> np.ndarray:
         """The frame (H, W, 3) of the current state, before the given sky (None: the model's own)."""
@@ -106,12 +107,14 @@ class Renderer:
             mujoco.mjtCatBit.mjCAT_ALL,
             self._scene,
         )
-        self._keep_ground_out_of_shadow_pass()
+        if self._ground is not None:
+            self._keep_ground_out_of_shadow_pass()
         mujoco.mjr_render(self._viewport, self._scene, self._context)
         mujoco.mjr_readPixels(self._pixels, None, self._viewport, self._context)
 
     def _keep_ground_out_of_shadow_pass(self) -> None:
-        # The ground has nothing below it to throw a shadow on, and as decoration it is lit and reflects all the same.
+        # All that the ground can shade is what has sunk into it: a pixel or two at a foot, now and then. As decoration
+        # it is lit, shaded and reflects all the same.
         for index in range(self._scene.ngeom):
             geom = self._scene.geoms[index]
             if geom.objid == self._ground and geom.objtype == mujoco.mjtObj.mjOBJ_GEOM:
