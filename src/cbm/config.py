@@ -127,7 +127,9 @@ def _laptop(config: RunConfig) -> RunConfig:
     changes = {"conv_strides": (2, 2, 1, 1), "batch_size": 64}
     present = {field.name for field in fields(config.agent)}
     agent = replace(config.agent, **{name: value for name, value in changes.items() if name in present})
-    return replace(config, agent=agent, training=replace(config.training, total_steps=100_000))
+    size = 64 if config.env.size == EnvConfig.size else config.env.size
+    training = replace(config.training, total_steps=100_000)
+    return replace(config, agent=agent, env=replace(config.env, size=size), training=training)
 
 
 def _released(config: RunConfig) -> RunConfig:
@@ -150,10 +152,8 @@ def make_config(
     overrides: Iterable[tuple[str, str]] = (),
 ) -> RunConfig:
     """A preset for an agent on an environment, then dotted `overrides` such as ("agent.lr", "1e-3")."""
-    from cbm.agents import agent_names, configs
+    from cbm.agents import configs
 
-    if agent not in agent_names():
-        raise UnknownChoice("agent", agent, agent_names())
     own, objective = configs(agent)
     env = (EnvConfig() if env is None else env).resolved()
     config = RunConfig(agent, own, objective, env=env, seed=seed, preset=preset)

@@ -45,10 +45,12 @@ class Batch:
 class Objective(nn.Module):
     """Losses that own the encoder: the critic's gradient stops before the latent of an agent that carries one.
 
-    All that must survive a crash lies in its `state_dict` (a random state too, by `get_extra_state`).
+    Methods whose authors let the critic train the encoder too say `blocks_critic = False`. All that must survive a
+    crash lies in its `state_dict` (a random state too, by `get_extra_state`).
     """
 
     weights: Mapping[str, float]  # the same keys as the losses
+    blocks_critic: bool = True
 
     def losses(
         self, z: Tensor, action: Tensor, reward: Tensor, z_next: Tensor, policy: Policy

@@ -106,7 +106,7 @@ def critic_blocked(objective: Objective | None) -> bool:
     The appendix blocks the gradients of L_RL "from updating the encoder, prototypes, and the latent model". Methods
     whose authors let the critic train the encoder too have `blocks_critic = False`.
     """
-    return objective is not None and getattr(objective, "blocks_critic", True)
+    return objective is not None and objective.blocks_critic
 
 
 def encoder_optimizers(encoder: Encoder, objective: nn.Module | None, lr: float) -> dict[str, Adam]:
