@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import NamedTuple
 
 from cbm import __version__
-from cbm.errors import CBMError
+from cbm.errors import TRAIN_HINT, CBMError
 
 
 class Verb(NamedTuple):
@@ -58,7 +58,7 @@ def main(argv: list[str] | None = None) -> int:
     except ModuleNotFoundError as error:
         if error.name is None or error.name.startswith("cbm"):
             raise
-        print(f'cbm {name} needs {error.name}: type  pip install "cbm-rl[train]"', file=sys.stderr)
+        print(f"cbm {name} needs {error.name}: {TRAIN_HINT}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)

@@ -13,11 +13,10 @@ from pathlib import Path
 
 import psutil
 
-from cbm.errors import CBMError
+from cbm.errors import TRAIN_HINT, CBMError
 
 PACKAGES = ("mujoco", "dm_control", "gymnasium", "numpy", "av", "pillow")
 TRAINING_PACKAGES = ("torch", "safetensors", "tensorboard", "scikit-learn", "matplotlib")
-TRAIN_HINT = 'pip install "cbm-rl[train]"'
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,8 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+TRAIN_HINT = 'pip install "cbm-rl[train]" (in a clone: pip install ".[train]")'
+
 
 class CBMError(Exception):
     """A mistake in what was asked for, or something missing on this machine. The CLI prints it without a traceback."""

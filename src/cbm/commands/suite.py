@@ -35,10 +35,11 @@ def doctor(as_json: Annotated[bool, arg(name="json")] = False) -> int:
         mark = "[green]ok[/]" if finding.ok else "[red]missing[/]" if finding.needed else "[yellow]note[/]"
         table.add_row(mark, finding.what, finding.found)
     console.print(table)
-    for finding in findings:
-        if not finding.ok and finding.fix:
-            console.print(f"\n{finding.what}: {'to mend it' if finding.needed else 'if you want it'}, type")
-            console.print(f"  {finding.fix}", style="bold", markup=False, soft_wrap=True)
+    for fix in dict.fromkeys(finding.fix for finding in findings if not finding.ok and finding.fix):
+        mended = [finding for finding in findings if finding.fix == fix and not finding.ok]
+        what = ", ".join(finding.what for finding in mended)
+        console.print(f"\n{what}: {'to mend it' if any(f.needed for f in mended) else 'if you want it'}, type")
+        console.print(f"  {fix}", style="bold", markup=False, soft_wrap=True)
     console.print("\ntraining can run here" if able else "\ntraining cannot run here yet", style="bold")
     return 0 if able else 1
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import Positional, UseAppendAction, arg
 
-from cbm.errors import CBMError
+from cbm.errors import TRAIN_HINT, CBMError
 
 if TYPE_CHECKING:
     from cbm.config import RunConfig
@@ -204,4 +204,4 @@ def _nothing_else(args: TrainArgs) -> None:
 def _require_extras() -> None:
     missing = [name for name in ("torch", "safetensors", "tensorboard") if find_spec(name) is None]
     if missing:
-        raise CBMError(f'training needs {", ".join(missing)}: pip install "cbm-rl[train]"')
+        raise CBMError(f"training needs {', '.join(missing)}: {TRAIN_HINT}")
