@@ -41,7 +41,7 @@ demo: setup
 	  $(BIN)/cbm train --task cartpole-swingup --agent drqv2+cbm --distraction easy --preset laptop \
 	    --steps $(DEMO_STEPS) --training.eval_every 5000 --out demo/run; fi
 	$(BIN)/cbm eval demo/run --episodes 10 --videos unseen -o demo/unseen-videos.json
-	cp demo/run/videos/best-*.mp4 demo/film.mp4
+	cp "$$(ls -t demo/run/videos/best-*.mp4 | head -n 1)" demo/film.mp4
 	$(BIN)/cbm plot demo/run -o demo/curve.png
 	@echo "Look at demo/curve.png and demo/film.mp4"
 
