@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Any
 
 _PACKAGES = ("cbm-rl", "torch", "numpy", "gymnasium", "mujoco", "dm_control", "safetensors")
+RECORDS = 1  # the form of the files in a run directory; a reader refuses newer ones by name
 
 
 def provenance() -> dict[str, Any]:
     """Versions, git revision, command line and time, for config.json."""
     return {
+        "records": RECORDS,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
         "python": platform.python_version(),

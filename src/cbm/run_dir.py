@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -35,8 +36,17 @@ class RunDir:
         return self.root / "evals.jsonl"
 
     @property
+    def analysis(self) -> Path:
+        return self.root / "analysis.jsonl"
+
+    @property
     def timings(self) -> Path:
         return self.root / "timings.jsonl"
+
+    @property
+    def ended(self) -> Path:
+        """How the last process of this run ended, if it lived to tell."""
+        return self.root / "ended.json"
 
     @property
     def checkpoints(self) -> Path:
@@ -49,6 +59,10 @@ class RunDir:
     @property
     def videos(self) -> Path:
         return self.root / "videos"
+
+    @property
+    def figures(self) -> Path:
+        return self.root / "figures"
 
     @property
     def tb(self) -> Path:
@@ -64,18 +78,45 @@ class RunDir:
         self.root.mkdir(parents=True, exist_ok=True)
         handle = os.open(self.root / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
         try:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+            if not _take(handle):
                 owner = os.pread(handle, 32, 0).decode().strip() or "unknown"
                 raise RunInUse(
                     f"{self.root} is in use by process {owner}. Wait for it, stop it, or choose another --out."
-                ) from None
+                )
             os.ftruncate(handle, 0)
             os.pwrite(handle, str(os.getpid()).encode(), 0)
             yield
         finally:
             os.close(handle)
+
+    def owner(self) -> str | None:
+        """The id of the process that trains here now; None where nobody does."""
+        try:
+            handle = os.open(self.root / ".lock", os.O_RDONLY)
+        except OSError:
+            return None
+        try:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return os.pread(handle, 32, 0).decode(errors="replace").strip() or "unknown"
+        except OSError:  # a file system without locks
+            return None
+        finally:
+            os.close(handle)
+        return None
+
+
+def _take(handle: int, patience: float = 0.3) -> bool:
+    """Lock a file for good. Somebody who only looks (`owner`) holds it for microseconds, so try more than once."""
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.02)
 
 
 def open_new(root: Path) -> RunDir:

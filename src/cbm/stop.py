@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import errno
+import json
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -44,6 +45,26 @@ class Stop:
         if number == signal.SIGINT and self.signal is not None:
             raise KeyboardInterrupt
         self.signal = number
+
+
+@contextmanager
+def note_ending(run: RunDir, stop: Stop) -> Iterator[None]:
+    """Leave a word in the run directory about why its process ended early. A killed one leaves none."""
+    run.ended.unlink(missing_ok=True)
+    how, reason = "complete", ""
+    try:
+        yield
+        if stop.signal is not None:
+            how, reason = "stopped", signal.Signals(stop.signal).name
+    except KeyboardInterrupt:
+        how, reason = "stopped", "Ctrl-C, twice"
+        raise
+    except BaseException as error:
+        how, reason = "failed", str(error) if isinstance(error, CBMError) else f"{type(error).__name__}: {error}"
+        raise
+    finally:
+        with suppress(OSError):  # a full disk, which has been reported already
+            run.ended.write_text(json.dumps({"how": how, "reason": reason}) + "\n")
 
 
 @contextmanager

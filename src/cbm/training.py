@@ -21,7 +21,7 @@ from cbm.progress import Show
 from cbm.provenance import provenance
 from cbm.run_dir import RunDir, open_existing, open_new
 from cbm.session import At, Saver, Session
-from cbm.stop import Stop, explain_full_disk
+from cbm.stop import Stop, explain_full_disk, note_ending
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,7 @@ def _loop(config: RunConfig, run: RunDir, origin: Mapping[str, Any], wandb: bool
     torch.set_num_threads(settings.threads)
     with ExitStack() as stack:
         stop = stack.enter_context(Stop())
+        stack.enter_context(note_ending(run, stop))
         env = make_environment(config.env, "train")
         stack.callback(env.close)
         checkpoint.clear_unfinished(run.checkpoints)
