@@ -114,6 +114,48 @@ def test_oracle(episodes: list[tuple[int, bool]], unfinished: int, capacity: int
             assert drawn == valid
 
 
+@settings(max_examples=40, deadline=None)
+@given(
+    episodes=st.lists(st.integers(1, 12), min_size=1, max_size=12),
+    unfinished=st.integers(0, 6),
+    capacity=st.integers(6, 60),
+    length=st.integers(1, 9),
+)
+def test_sequences_oracle(episodes: list[int], unfinished: int, capacity: int, length: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        world = World(Path(folder), capacity, margin=5)
+        for steps in episodes:
+            world.episode(steps)
+        if unfinished:
+            world.episode(unfinished, finish=False)
+        tail = max(0, len(world.start) - capacity)
+        valid = {t for t in range(tail, len(world.start)) if t + length - 1 <= world.end[t]}
+        if not valid:
+            with pytest.raises(CBMError, match=r"smaller --agent\.length"):
+                world.replay.sample_sequences(4, length, np.random.default_rng(0))
+            return
+        size = 20 * len(valid)
+        batch = world.replay.sample_sequences(size, length, np.random.default_rng(0))
+        assert batch.obs.shape == (size, length, 3, SIZE, SIZE)
+        assert batch.reward.shape == (size, length, 1)
+        shown = batch.obs[..., 0, 0].numpy().astype(np.int64) @ [65536, 256, 1]
+        assert set(shown[:, 0].tolist()) <= valid
+        if len(valid) < 10:
+            assert set(shown[:, 0].tolist()) == valid
+        assert np.array_equal(shown, shown[:, :1] + np.arange(length))
+        led = np.where(shown == np.array(world.start)[shown], 0, shown)  # no step led to the first frame of an episode
+        assert np.array_equal(batch.reward[..., 0], led)
+        assert np.array_equal(batch.action, np.stack([led, -led], axis=-1))
+
+
+def test_sequences_are_drawn_uniformly(tmp_path: Path) -> None:
+    world = World(tmp_path).episode(4).episode(2).episode(9)  # of 4 frames: 2 beginnings, none, 7
+    batch = world.replay.sample_sequences(18_000, 4, np.random.default_rng(0))
+    counts = np.bincount(batch.obs[:, 0, 2, 0, 0].numpy(), minlength=15)
+    assert np.flatnonzero(counts).tolist() == [0, 1, *range(8, 15)]
+    assert np.abs(counts[counts > 0] / 18_000 - 1 / 9).max() < 0.01
+
+
 def test_sampling_is_uniform_over_transitions(tmp_path: Path) -> None:
     world = World(tmp_path).episode(1).episode(9)
     batch = world.replay.sample(20_000, np.random.default_rng(0))

@@ -127,6 +127,8 @@ def _laptop(config: RunConfig) -> RunConfig:
     changes = {"conv_strides": (2, 2, 1, 1), "batch_size": 64}
     present = {field.name for field in fields(config.agent)}
     agent = replace(config.agent, **{name: value for name, value in changes.items() if name in present})
+    if hasattr(config.agent, "laptop"):  # sizes of its own, for a method of another kind
+        agent = config.agent.laptop()
     size = 64 if config.env.size == EnvConfig.size else config.env.size
     training = replace(config.training, total_steps=100_000)
     return replace(config, agent=agent, env=replace(config.env, size=size), training=training)
@@ -156,7 +158,8 @@ def make_config(
 
     own, objective = configs(agent)
     env = (EnvConfig() if env is None else env).resolved()
-    config = RunConfig(agent, own, objective, env=env, seed=seed, preset=preset)
+    training = TrainingConfig(seed_steps=getattr(own, "prefill", TrainingConfig.seed_steps))
+    config = RunConfig(agent, own, objective, env, training, seed, preset)
     config = choose("preset", preset, PRESETS)(config)
     for key, text in overrides:
         config = settings.override(config, key, text)

@@ -69,9 +69,12 @@ def play(
     """One episode without exploration. `watch` sees every observation and the return so far."""
     import torch
 
+    from cbm.types import begin_episode
+
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(job.seed)  # for a policy that samples even when it does not explore
         obs, info = env.reset(seed=job.seed)
+        begin_episode(agent)
         background = str(info.get("background", "none"))
         total, length, over = 0.0, 0, False
         while not over:

@@ -13,6 +13,7 @@ from cbm.factory import Shapes, load_weights, make_environment, make_run_agent, 
 from cbm.logs import read_lines
 from cbm.record import film_episode
 from cbm.run_dir import RunDir, open_existing
+from cbm.types import begin_episode
 
 if TYPE_CHECKING:
     from cbm.types import Agent
@@ -31,6 +32,7 @@ def load_run(directory: Path | str, device: str = "cpu") -> tuple[RunConfig, Age
     obs, action = state["shapes"]
     agent = make_run_agent(config, Shapes(tuple(obs), action), device)
     load_weights(agent, state["agent"])
+    begin_episode(agent)  # what it remembers of an episode in training would be of no use
     return config, agent, env_step
 
 

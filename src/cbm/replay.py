@@ -25,7 +25,7 @@ import numpy as np
 import torch
 
 from cbm.errors import CBMError
-from cbm.types import Batch
+from cbm.types import Batch, Sequences
 
 _RGB = 3
 
@@ -215,6 +215,26 @@ class Replay:
             n_step_reward=_column(n_step_reward),
             n_step_discount=_column(discount ** (boot - t) * ~boot_step["terminal"]),
             boot_obs=images[:, self.stack + 1 :].flatten(1, 2) if n_step > 1 else next_obs,
+        )
+
+    def sample_sequences(self, batch_size: int, length: int, generator: np.random.Generator) -> Sequences:
+        """`batch_size` stretches of `length` frames within an episode, uniformly and with replacement."""
+        start, _, end = self._ranges()
+        low = np.maximum(start, self._tail)
+        count = np.maximum(end - low + 2 - length, 0)  # first frames from which `length` fit
+        if not count.any():
+            longest = int((end - low).max(initial=-1) + 1)
+            raise CBMError(
+                f"no episode in replay has the {length} frames of a sequence; the longest has {longest}. Choose a "
+                f"smaller --agent.length, or more --training.seed_steps if episodes will be longer"
+            )
+        episode, offset = _draw(count, batch_size, generator)
+        frames = (low[episode] + offset)[:, None] + np.arange(length)
+        steps = self._records(frames)
+        return Sequences(
+            obs=self._images(frames),
+            action=torch.from_numpy(np.ascontiguousarray(steps["action"])),
+            reward=torch.from_numpy(steps["reward"].astype(np.float32)[..., None]),
         )
 
     def indices(self) -> np.ndarray:

@@ -18,6 +18,7 @@ from cbm.logs import Logs, Means
 from cbm.rollout import Rollout
 from cbm.run_dir import RunDir
 from cbm.seeds import seed_for
+from cbm.types import begin_episode
 
 
 @dataclass
@@ -56,6 +57,7 @@ class Session:
     def begin_episode(self, index: int) -> None:
         self.at.episode = index
         obs = self.rollout.begin(index)
+        begin_episode(self.agent)
         if self.rollout.background not in self.backgrounds:
             self.backgrounds.append(self.rollout.background)
         self.replay.add_first(obs, self.backgrounds.index(self.rollout.background))

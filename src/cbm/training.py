@@ -142,7 +142,14 @@ def _updates_due(at: At, config: RunConfig) -> int:
     """How many updates there should have been by now: the first comes when the seed steps are over."""
     repeat = config.env.action_repeat or 1
     first = max(1, -(-config.training.seed_steps // repeat))
-    return int(max(0, at.agent_step - first + 1) * config.agent.updates_per_step)
+    return int(max(0, at.agent_step - first + 1) * updates_per_agent_step(config))
+
+
+def updates_per_agent_step(config: RunConfig) -> float:
+    """Most methods count their updates per agent step; one that counts per environment step has another setting."""
+    if hasattr(config.agent, "updates_per_env_step"):
+        return config.agent.updates_per_env_step * (config.env.action_repeat or 1)
+    return config.agent.updates_per_step
 
 
 def _episode_line(at: At, session: Session) -> dict[str, Any]:

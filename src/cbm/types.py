@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -42,6 +42,24 @@ class Batch:
         return Batch(**tensors)
 
 
+@dataclass(frozen=True)
+class Sequences:
+    """B stretches of T steps, each within one episode, for agents with a memory.
+
+    Action and reward of a step are those that *led to* its frame: zeros where an episode begins.
+    """
+
+    obs: Tensor  # single frames, uint8 (B, T, 3, H, W)
+    action: Tensor  # (B, T, A)
+    reward: Tensor  # (B, T, 1), summed over the action repeat
+
+    def to(self, device: torch.device) -> Sequences:
+        """The same sequences on `device`; themselves if they are there already."""
+        if self.obs.device == device:
+            return self
+        return Sequences(self.obs.to(device), self.action.to(device), self.reward.to(device))
+
+
 class Objective(nn.Module):
     """Losses that own the encoder: the critic's gradient stops before the latent of an agent that carries one.
 
@@ -67,7 +85,7 @@ class Agent(Protocol):
         ...
 
     def sample(self, replay: Replay, generator: np.random.Generator) -> Any:
-        """What `update` wants out of replay; a `Batch`, for most agents."""
+        """What `update` wants out of replay: a `Batch`, or `Sequences`."""
         ...
 
     def update(self, batch: Any, env_step: int) -> Metrics:
@@ -87,3 +105,18 @@ class Agent(Protocol):
         ...
 
     def load_state_dict(self, state: dict[str, Any]) -> None: ...
+
+
+@runtime_checkable
+class Recurrent(Protocol):
+    """An agent with a memory: what it does depends on all observations since the episode began."""
+
+    def begin_episode(self) -> None:
+        """Forget: the next observation is the first of an episode. What is remembered lies in `state_dict`."""
+        ...
+
+
+def begin_episode(agent: Agent) -> None:
+    """Tell `agent` that an episode begins, if it has a memory."""
+    if isinstance(agent, Recurrent):
+        agent.begin_episode()

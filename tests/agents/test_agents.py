@@ -11,17 +11,19 @@ import numpy as np
 import pytest
 import torch
 
-from cbm.agents import AGENTS, Setup, agent_names, configs, make_agent, split_name
+from cbm.agents import AGENTS, AgentConfig, Setup, agent_names, configs, make_agent, split_name
 from cbm.agents.drq import DrQ, DrQConfig
 from cbm.agents.drqv2 import DrQv2, DrQv2Config
 from cbm.agents.parts import critic_blocked
 from cbm.errors import CBMError, UnknownChoice
 from cbm.replay import Replay
 from cbm.tasks import Noise
-from cbm.types import Batch
+from cbm.types import Batch, Sequences, begin_episode
 
 SETUP = Setup((9, 20, 20), action_dim=2, action_repeat=4, noise=Noise(1.0, 0.1, 100), seed=3)
 SIZES = {"batch_size": 8, "conv_channels": 4, "feature_dim": 6, "hidden_dim": 16}
+SIZES |= {"length": 9, "memory_dim": 10, "horizon": 4, "imagined": 3, "model_first": 0}  # those of agents with a memory
+MODEL_FREE = [name for name in agent_names() if isinstance(configs(name)[0], AgentConfig)]
 OBJECTIVE_SIZES = {
     "prototypes": 8,
     "transition_hidden": 8,
@@ -41,7 +43,7 @@ def agent(name: str, **changes: Any) -> Any:
     if objective is not None:
         objective = shrunk(objective, OBJECTIVE_SIZES)
     own = {f.name: shrunk(getattr(config, f.name), OBJECTIVE_SIZES) for f in fields(config) if f.name == "proto"}
-    return make_agent(name, SETUP, replace(config, **(SIZES | own | changes)), objective)
+    return make_agent(name, SETUP, replace(shrunk(config, SIZES), **(own | changes)), objective)
 
 
 def batch(seed: int = 0, n_step: int = 3, size: int = 8) -> Batch:
@@ -57,6 +59,31 @@ def batch(seed: int = 0, n_step: int = 3, size: int = 8) -> Batch:
         n_step_discount=torch.full((size, 1), 0.99**n_step),
         boot_obs=images[1] if n_step == 1 else images[2],
     )
+
+
+def sequences(seed: int = 0, size: int = 8, length: int = 9) -> Sequences:
+    g = torch.Generator().manual_seed(seed)
+    return Sequences(
+        obs=torch.randint(0, 256, (size, length, 3, 20, 20), generator=g, dtype=torch.uint8),
+        action=torch.rand(size, length, 2, generator=g) * 2 - 1,
+        reward=torch.rand(size, length, 1, generator=g),
+    )
+
+
+def example(a: Any, seed: int = 0) -> Batch | Sequences:
+    """What `a.update` wants."""
+    return sequences(seed) if hasattr(a.config, "length") else batch(seed)
+
+
+def filled(folder: Path) -> Replay:
+    """An episode of 20 random steps."""
+    rng = np.random.default_rng(0)
+    replay = Replay.create(folder, SETUP.obs_shape, SETUP.action_dim, capacity=100)
+    replay.add_first(np.zeros(SETUP.obs_shape, np.uint8))
+    for i in range(20):
+        frame = rng.integers(0, 256, SETUP.obs_shape, dtype=np.uint8)
+        replay.add(np.zeros(2, np.float32), 1.0, frame, False, i == 19)
+    return replay
 
 
 def leaves(tree: Any, path: str = "") -> dict[str, Any]:
@@ -100,7 +127,7 @@ class TestEveryAgent:
         a, obs = agent(name), np.zeros((9, 20, 20), np.uint8)
         for i in range(3):
             a.act(obs, i, explore=True)
-            a.update(batch(i), i)
+            a.update(example(a, i), i)
         state = copied(a.state_dict())
         for leaf in leaves(state).values():
             assert isinstance(leaf, torch.Tensor) or json.dumps(leaf)
@@ -109,21 +136,21 @@ class TestEveryAgent:
         torch.rand(3)  # the global random state plays no part
         for i in range(3, 7):
             assert np.array_equal(a.act(obs, i, explore=True), b.act(obs, i, explore=True))
-            one, two = a.update(batch(i), i), b.update(batch(i), i)
+            one, two = a.update(example(a, i), i), b.update(example(b, i), i)
             assert all(torch.equal(one[key], two[key]) for key in one)
         equal(a.state_dict(), b.state_dict())
 
     def test_the_global_random_state_is_left_alone(self, name: str) -> None:
         before = torch.get_rng_state()
         a = agent(name)
-        a.update(batch(), 0)
+        a.update(example(a), 0)
         a.act(np.zeros((9, 20, 20), np.uint8), 0, explore=True)
         assert torch.equal(before, torch.get_rng_state())
 
     def test_the_seed_decides(self, name: str) -> None:
         equal(agent(name).state_dict(), agent(name).state_dict())
         config, objective = configs(name)
-        other = make_agent(name, replace(SETUP, seed=4), replace(config, **SIZES), objective)
+        other = make_agent(name, replace(SETUP, seed=4), shrunk(config, SIZES), objective)
         assert not torch.equal(other.encoder.convs[0].weight, agent(name).encoder.convs[0].weight)  # type: ignore[attr-defined]
 
     def test_actions(self, name: str) -> None:
@@ -131,6 +158,7 @@ class TestEveryAgent:
         many = a.act(obs, 0, explore=False)
         assert many.shape == (5, 2)
         assert many.dtype == np.float32
+        begin_episode(a)
         one = a.act(obs[0], 0, explore=False)
         assert one.shape == (2,)
         np.testing.assert_allclose(one, many[0], rtol=1e-4, atol=1e-5)
@@ -140,6 +168,17 @@ class TestEveryAgent:
         assert a.encode(obs).shape == (5, 6)
         assert a.value(obs).shape == (5, 1)
 
+    def test_learns_from_what_it_samples(self, name: str, tmp_path: Path) -> None:
+        a = agent(name)
+        sampled = a.sample(filled(tmp_path), np.random.default_rng(0))
+        assert len(sampled.obs) == 8
+        metrics = a.update(sampled, 0)
+        assert all(value.ndim == 0 and torch.isfinite(value) for value in metrics.values())
+        assert not any(value.requires_grad for value in metrics.values())
+
+
+@pytest.mark.parametrize("name", MODEL_FREE)
+class TestModelFree:
     def test_who_trains_the_encoder(self, name: str) -> None:
         """Where an objective owns the encoder, the critic's error does not reach it: larger rewards change nothing."""
         results = []
@@ -172,20 +211,12 @@ class TestEveryAgent:
         assert a.optimizers["actor"].state_dict()["state"][0]["step"].item() == 1  # every second update
         assert not all(torch.equal(x, y) for x, y in zip(critic, a.critic.parameters(), strict=True))
 
-    def test_samples_what_it_wants(self, name: str, tmp_path: Path) -> None:
-        a, rng = agent(name), np.random.default_rng(0)
-        replay = Replay.create(tmp_path, SETUP.obs_shape, SETUP.action_dim, capacity=100)
-        replay.add_first(np.zeros(SETUP.obs_shape, np.uint8))
-        for i in range(20):
-            frame = rng.integers(0, 256, SETUP.obs_shape, dtype=np.uint8)
-            replay.add(np.zeros(2, np.float32), 1.0, frame, False, i == 19)
-        sampled = a.sample(replay, rng)
-        assert len(sampled.obs) == 8
+    def test_rewards_and_discounts_of_what_it_samples(self, name: str, tmp_path: Path) -> None:
+        a = agent(name)
+        sampled = a.sample(filled(tmp_path), np.random.default_rng(0))
         expected = 0.99 ** getattr(a.config, "n_step", 1)
         assert sampled.n_step_discount.max().item() == pytest.approx(0.99)
         assert sampled.n_step_discount.min().item() == pytest.approx(expected)
-        metrics = a.update(sampled, 0)
-        assert all(value.ndim == 0 and torch.isfinite(value) for value in metrics.values())
 
 
 def test_drqv2_target_is_the_n_step_return() -> None:
@@ -265,7 +296,7 @@ class TestReleased:
 
 
 def test_who_shares_the_encoder_with_the_critic() -> None:
-    shared = {name for name in agent_names() if not critic_blocked(agent(name).objective)}
+    shared = {name for name in MODEL_FREE if not critic_blocked(agent(name).objective)}
     assert {name for name in shared if "+" in name} == {
         f"{name}+{objective}" for name in ("drq", "drqv2") for objective in ("dbc", "simsr")
     }
@@ -275,7 +306,7 @@ def test_who_shares_the_encoder_with_the_critic() -> None:
 @pytest.mark.parametrize("name", ["drq+cbm", "drqv2+cbm"])
 def test_few_and_many_prototypes(name: str, prototypes: int) -> None:
     config, objective = configs(name)
-    a = make_agent(name, SETUP, replace(config, **SIZES), replace(objective, prototypes=prototypes))
+    a = make_agent(name, SETUP, shrunk(config, SIZES), replace(objective, prototypes=prototypes))
     metrics = a.update(batch(), 0)
     assert all(torch.isfinite(value) for value in metrics.values())
     assert a.objective.prototypes.shape == (prototypes, 6)  # type: ignore[attr-defined]

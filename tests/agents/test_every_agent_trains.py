@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cbm import training
-from cbm.agents import agent_names
+from cbm.agents import AgentConfig, agent_names
 from cbm.config import EnvConfig, RunConfig, from_json, make_config, to_json
 
 SETTINGS = {
@@ -25,11 +25,15 @@ SETTINGS = {
     "training.replay_capacity": 500,
     "training.film": False,
 }
+OWN = {  # an episode has 11 frames, and an agent step is two environment steps
+    "tpc": {"agent.length": 8, "agent.memory_dim": 16, "agent.model_first": 4, "agent.updates_per_env_step": 0.5}
+}
 
 
 def config(name: str) -> RunConfig:
     env = EnvConfig(env_id="toy:PixelDot-v0", size=24, action_repeat=2)
-    return make_config(name, env, seed=1, overrides=[(key, str(value)) for key, value in SETTINGS.items()])
+    values = SETTINGS | OWN.get(name, {})
+    return make_config(name, env, seed=1, overrides=[(key, str(value)) for key, value in values.items()])
 
 
 def lines(path: Path) -> list[dict]:
@@ -47,8 +51,10 @@ def test_trains_evaluates_and_resumes(name: str, tmp_path: Path, monkeypatch: py
 
 @pytest.mark.parametrize("name", agent_names())
 def test_presets(name: str) -> None:
-    laptop = make_config(name, preset="laptop")
-    assert (laptop.agent.batch_size, laptop.agent.conv_strides) == (64, (2, 2, 1, 1))
+    paper, laptop = make_config(name), make_config(name, preset="laptop")
+    assert laptop.agent.batch_size == (64 if isinstance(paper.agent, AgentConfig) else paper.agent.laptop().batch_size)
+    assert laptop.agent.batch_size < paper.agent.batch_size
+    assert laptop.agent.conv_strides == (2, 2, 1, 1)
     for preset in ("paper", "laptop", "released"):
         chosen = make_config(name, preset=preset)
         assert from_json(to_json(chosen)) == chosen

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_agents import agent, batch
+from test_agents import agent, example
 
 from cbm.agents import AGENTS, AgentConfig
 from cbm.objectives import OBJECTIVES
@@ -56,5 +56,6 @@ def test_settings(name: str) -> None:
 def test_metrics(name: str) -> None:
     """What is not on the page of the agent that it is, or that carries it, or of DrQ, whose SAC others share."""
     known = page(name) + page("drq") + (page("drqv2") if name in OBJECTIVES else "")
-    metrics = agent(f"drqv2+{name}" if name in OBJECTIVES else name).update(batch(), 0)
+    a = agent(f"drqv2+{name}" if name in OBJECTIVES else name)
+    metrics = a.update(example(a), 0)
     assert not {metric for metric in metrics if f"`{metric}`" not in known}

@@ -1,4 +1,4 @@
-"""Agents: one file and one line here each. `drqv2+cbm` is the agent `drqv2` that carries the objective `cbm`."""
+"""Agents: one file (or folder) and one line here each. `drqv2+cbm` is `drqv2` that carries the objective `cbm`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from cbm.agents.drqv2 import DrQv2, DrQv2Config
 from cbm.agents.parts import AgentConfig, Setup, seeded
 from cbm.agents.proto_rl import ProtoRL, ProtoRLConfig
 from cbm.agents.svea import SVEA, SVEAConfig
+from cbm.agents.tpc import TPC, TPCConfig
 from cbm.errors import CBMError, choose
 from cbm.objectives import OBJECTIVES, get_objective
 from cbm.types import Agent
@@ -29,6 +30,7 @@ AGENTS: dict[str, AgentEntry] = {
     "drqv2": AgentEntry(DrQv2Config, DrQv2),
     "proto": AgentEntry(ProtoRLConfig, ProtoRL, carries=False),
     "svea": AgentEntry(SVEAConfig, SVEA, carries=False),
+    "tpc": AgentEntry(TPCConfig, TPC, carries=False),
 }
 
 

@@ -124,9 +124,16 @@ def td_loss(q: tuple[Tensor, Tensor], target: Tensor) -> Tensor:
 
 
 def minimise(
-    losses: Losses, weights: Mapping[str, float], steps: Mapping[str, int], optimizers: dict[str, Adam]
+    losses: Losses,
+    weights: Mapping[str, float],
+    steps: Mapping[str, int],
+    optimizers: dict[str, Adam],
+    clip: float | None = None,
 ) -> Metrics:
-    """One backward pass of sum_i w_i L_i, then `steps` steps of each optimizer named there. The losses, as metrics."""
+    """One backward pass of sum_i w_i L_i, then `steps` steps of each optimizer named there. The losses, as metrics.
+
+    `clip` is the largest norm that the gradient of all their parameters together may have.
+    """
     if losses.keys() != weights.keys():
         raise CBMError(f"losses {sorted(losses)} and weights {sorted(weights)} differ")
     chosen = {name: optimizers[name] for name in steps}
@@ -135,6 +142,8 @@ def minimise(
         optimizer.zero_grad(set_to_none=True)
     total = torch.stack([weights[name] * loss for name, loss in losses.items()]).sum()
     total.backward(inputs=parameters)
+    if clip is not None:
+        nn.utils.clip_grad_norm_(parameters, clip)
     for name, optimizer in chosen.items():
         for _ in range(steps[name]):
             optimizer.step()

@@ -1,0 +1,5 @@
+"""TPC, temporal predictive coding: a recurrent latent model without reconstruction, and a policy learned inside it."""
+
+from cbm.agents.tpc.agent import TPC, TPCConfig
+
+__all__ = ["TPC", "TPCConfig"]

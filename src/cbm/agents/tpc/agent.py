@@ -1,0 +1,286 @@
+"""TPC (Nguyen, Shu, Pham, Bui and Ermon, ICML 2021): codes that the past predicts, a policy learned in imagination."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from cbm.agents.parts import Setup, adam, as_batch, minimise, pack, seeded, unpack
+from cbm.agents.tpc.losses import centring, consistency, lambda_returns, predictive_coding, unit_gaussian
+from cbm.agents.tpc.rssm import RSSM, Actor, Belief, head
+from cbm.errors import CBMError
+from cbm.nets import Encoder
+from cbm.ops import linear_schedule, noisy_action, squashed_gaussian
+from cbm.replay import Replay
+from cbm.types import Metrics, Sequences
+
+_RGB = 3
+
+
+@dataclass(frozen=True)
+class TPCConfig:
+    """Defaults follow TPC's authors, and the paper's encoder takes the place of theirs."""
+
+    prefill: ClassVar[int] = 5_000  # training.seed_steps, unless a run says otherwise (TPC)
+
+    batch_size: int = 250
+    """Sequences in a batch (TPC)."""
+    length: int = 50
+    """Steps in a sequence (TPC)."""
+    updates_per_env_step: float = 0.1
+    """Updates per *environment* step: TPC makes 100 every 1000."""
+    discount: float = 0.99
+    """Per agent step (TPC)."""
+    lr: float = 6e-4
+    """Adam, of the model: encoder, recurrent model, reward (TPC)."""
+    behaviour_lr: float = 8e-5
+    """Adam, of actor and value (TPC)."""
+    clip: float = 100.0
+    """Largest norm of a gradient (TPC)."""
+    feature_dim: int = 30
+    """Length of a code, which is the stochastic part of the belief (TPC)."""
+    memory_dim: int = 200
+    """Length of the deterministic part, and of the layers around it (TPC)."""
+    hidden_dim: int = 400
+    """Of the layers of reward (2), value (3) and actor (4) (TPC)."""
+    conv_channels: int = 32
+    """The paper's encoder."""
+    conv_strides: tuple[int, ...] = (2, 1, 1, 1)
+    """One 3x3 layer each: the paper's encoder."""
+    code_noise: float = 0.2
+    """Standard deviation of the noise on codes in the contrastive losses (TPC)."""
+    negatives: Literal["step", "all"] = "step"
+    """What a code is told apart from: the other sequences at its step (TPC), or all steps of all sequences."""
+    warm_up: int = 5
+    """Steps of a sequence before the prior must predict (TPC)."""
+    consistency_weight: float = 0.1
+    """Of the prior's log-likelihood (TPC)."""
+    consistency_start: float = 0.05
+    """Its weight at the first update (TPC)."""
+    reward_weight: float = 1.0
+    """Of the reward's log-likelihood (TPC)."""
+    centring_weight: float = 0.01
+    """Of the squared mean code (TPC)."""
+    reward_scale: float = 2.0
+    """Rewards are divided by the action repeat and multiplied by this, TPC's action repeat: its rewards on any task."""
+    model_first: int = 2_000
+    """Updates that train the model alone, while the weight of consistency rises (TPC)."""
+    imagined: int = 50
+    """Sequences of a batch whose steps imagination starts from (TPC)."""
+    horizon: int = 15
+    """Steps imagined (TPC)."""
+    return_lambda: float = 0.95
+    """lambda of the returns (TPC)."""
+    target_every: int = 100
+    """Updates between copies of the value network to its target (TPC)."""
+    exploration: float = 0.3
+    """Standard deviation of the noise on actions in training, beside the actor's own (TPC)."""
+    mixed_precision: bool = False
+    """Convolutions in bfloat16. Meant for CUDA, where it is untested."""
+
+    def __post_init__(self) -> None:
+        if self.batch_size < 2:
+            raise CBMError(f"agent.batch_size is {self.batch_size}, but TPC compares sequences: at least 2")
+        if self.length <= self.warm_up:
+            raise CBMError(f"agent.length is {self.length}, but the first {self.warm_up} steps (agent.warm_up) warm up")
+        if self.horizon < 2:
+            raise CBMError(f"agent.horizon is {self.horizon}, but a return needs a step and a value: at least 2")
+
+    def laptop(self) -> TPCConfig:
+        """A size for two cores: fewer and shorter sequences, so each is told apart from all steps of all the others."""
+        return replace(
+            self,
+            batch_size=12,
+            length=20,
+            negatives="all",
+            conv_strides=(2, 2, 1, 1),
+            hidden_dim=200,
+            imagined=6,
+            model_first=500,
+        )
+
+
+class TPC:
+    """The policy has a memory: call `begin_episode` before the first observation of each."""
+
+    def __init__(self, config: TPCConfig, setup: Setup, objective: None = None) -> None:
+        self.config, self.setup, self.device = config, setup, setup.device
+        _, height, width = setup.obs_shape
+        codes, memory, hidden = config.feature_dim, config.memory_dim, config.hidden_dim
+        with seeded(setup.seed):
+            self.encoder = Encoder(
+                (_RGB, height, width), memory, config.conv_channels, config.conv_strides, config.mixed_precision
+            )
+            self.code = head(memory, memory, codes, layers=0)
+            self.rssm = RSSM(codes, memory, setup.action_dim)
+            self.reward = head(codes + memory, hidden, 1, layers=2)
+            self.actor = Actor(codes + memory, setup.action_dim, hidden)
+            self.critic = head(codes + memory, hidden, 1, layers=3)
+        self.target_critic = deepcopy(self.critic).requires_grad_(False)
+        self.modules: dict[str, nn.Module] = {
+            "encoder": self.encoder,
+            "code": self.code,
+            "rssm": self.rssm,
+            "reward": self.reward,
+            "actor": self.actor,
+            "critic": self.critic,
+            "target_critic": self.target_critic,
+        }
+        for module in self.modules.values():
+            module.to(self.device)
+        model = [p for name in ("encoder", "code", "rssm", "reward") for p in self.modules[name].parameters()]
+        self.optimizers = {
+            "model": adam(model, config.lr),
+            "actor": adam(self.actor.parameters(), config.behaviour_lr),
+            "critic": adam(self.critic.parameters(), config.behaviour_lr),
+        }
+        self.generator = torch.Generator(self.device).manual_seed(setup.seed)
+        self.updates = 0
+        self._memory: dict[str, Tensor] | None = None  # the belief h, s and the last action; None before an episode
+
+    def begin_episode(self) -> None:
+        self._memory = None
+
+    @torch.no_grad()
+    def act(self, obs: np.ndarray, env_step: int, explore: bool) -> np.ndarray:
+        code = self.encode(obs)
+        belief, last_action = self._recall(len(code))
+        prior = self.rssm.predict(belief, last_action)
+        noise = torch.randn(code.shape, generator=self.generator, device=self.device) if explore else 0.0
+        belief = Belief(prior.h, code + prior.std * noise)
+        if explore:
+            action = squashed_gaussian(self.actor(belief.feature), self.generator)[0]
+            action = noisy_action(action, self.config.exploration, self.generator)
+        else:
+            action = self.actor.mean(belief.feature)
+        self._memory = {**belief._asdict(), "action": action}
+        return action.cpu().numpy().reshape(*obs.shape[:-3], -1)
+
+    def _recall(self, batch: int) -> tuple[Belief, Tensor]:
+        """The belief so far and the last action; zeros where an episode begins."""
+        if self._memory is None:
+            return self.rssm.nothing(batch), torch.zeros(batch, self.setup.action_dim, device=self.device)
+        h, s, action = self._memory.values()
+        if len(h) != batch:
+            raise CBMError(
+                f"TPC remembers {len(h)} episodes, but {batch} observations came: call begin_episode() first"
+            )
+        return Belief(h, s), action
+
+    def sample(self, replay: Replay, generator: np.random.Generator) -> Sequences:
+        return replay.sample_sequences(self.config.batch_size, self.config.length, generator)
+
+    def update(self, batch: Sequences, env_step: int) -> Metrics:
+        batch = batch.to(self.device)
+        losses, beliefs, metrics = self.model_losses(batch)
+        metrics |= minimise(losses, self.weights, {"model": 1}, self.optimizers, self.config.clip)
+        if self.updates % self.config.target_every == 0:
+            self.target_critic.load_state_dict(self.critic.state_dict())
+        if self.updates >= self.config.model_first:
+            metrics |= self._update_behaviour(Belief(*(x[:, : self.config.imagined].detach() for x in beliefs)))
+        self.updates += 1
+        return metrics
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """Of the losses of the model, at this update."""
+        config = self.config
+        start, end = config.consistency_start, config.consistency_weight
+        return {
+            "temporal": 1.0,
+            "static": 1.0,
+            "consistency": linear_schedule(start, end, config.model_first, self.updates),
+            "reward": config.reward_weight,
+            "centring": config.centring_weight,
+        }
+
+    def model_losses(self, batch: Sequences) -> tuple[dict[str, Tensor], Belief, Metrics]:
+        """The losses of encoder, recurrent model and reward, beliefs (T, B, ...) along the batch, and metrics."""
+        config, noise = self.config, self.config.code_noise
+        code = self._codes(batch.obs.flatten(0, 1)).unflatten(0, batch.obs.shape[:2]).transpose(0, 1)  # (T, B, S)
+        beliefs, prior = self.rssm.observe(code, batch.action.transpose(0, 1), self.generator)
+        noisy = code + noise * torch.randn(code.shape, generator=self.generator, device=self.device)
+        late = slice(config.warm_up, None)
+        temporal, accuracy = predictive_coding(*map(self._against, (noisy[late], prior.mean[late], prior.std[late])))
+        static, static_accuracy = predictive_coding(*map(self._against, (noisy, code, torch.full_like(code, noise))))
+        losses = {
+            "temporal": temporal,
+            "static": static,
+            "consistency": consistency(code[late], prior.mean[late], prior.std[late]),
+            "reward": unit_gaussian(self.reward(beliefs.feature), self._scaled(batch.reward).transpose(0, 1)),
+            "centring": centring(code),
+        }
+        metrics = {
+            "tpc/temporal_accuracy": accuracy,
+            "tpc/static_accuracy": static_accuracy,
+            "tpc/prior_std": prior.std.detach().mean(),
+            "z/std": code.detach().flatten(0, 1).std(dim=0).mean(),
+        }
+        return losses, beliefs, metrics
+
+    def _against(self, x: Tensor) -> Tensor:
+        """(T, B, S) as problems of their own for each step, or as one problem."""
+        return x if self.config.negatives == "step" else x.flatten(0, 1)
+
+    def _scaled(self, reward: Tensor) -> Tensor:
+        return reward * (self.config.reward_scale / self.setup.action_repeat)
+
+    def _update_behaviour(self, start: Belief) -> Metrics:
+        """Actor and value, on trajectories imagined from beliefs (T, B, ...)."""
+        config = self.config
+        feature, log_pi = self.imagine(Belief(*(x.flatten(0, 1) for x in start)))
+        reward, value = self.reward(feature), self.target_critic(feature)
+        returns = lambda_returns(reward, value, config.discount, config.return_lambda)  # (horizon - 1, N, 1)
+        weight = config.discount ** torch.arange(len(returns), device=self.device)[:, None, None]
+        actor_loss = -(weight * returns).mean()
+        metrics = minimise({"actor": actor_loss}, {"actor": 1.0}, {"actor": 1}, self.optimizers, config.clip)
+        critic_loss = unit_gaussian(self.critic(feature[:-1].detach()), returns.detach(), weight)
+        metrics |= minimise({"critic": critic_loss}, {"critic": 1.0}, {"critic": 1}, self.optimizers, config.clip)
+        return metrics | {
+            "tpc/imagined_reward": reward.detach().mean(),
+            "tpc/imagined_return": returns.detach().mean(),
+            "actor/entropy": -log_pi.detach().mean(),
+        }
+
+    def imagine(self, belief: Belief) -> tuple[Tensor, Tensor]:
+        """Features (horizon, N, F) of what follows from beliefs (N, ...) under the actor, and its log pi.
+
+        Gradients reach the actor through the actions and the model, not through what the actor sees.
+        """
+        features, log_pis = [], []
+        for _ in range(self.config.horizon):
+            action, log_pi = squashed_gaussian(self.actor(belief.feature.detach()), self.generator)
+            belief = self.rssm.imagine(belief, action, self.generator)
+            features.append(belief.feature)
+            log_pis.append(log_pi)
+        return torch.stack(features), torch.stack(log_pis)
+
+    def _codes(self, obs: Tensor) -> Tensor:
+        return self.code(self.encoder(obs[:, -_RGB:]))
+
+    @torch.no_grad()
+    def encode(self, obs: np.ndarray | Tensor) -> Tensor:
+        """Codes (N, S) of the newest frames of observations (N, C, H, W): the memory plays no part."""
+        return self._codes(as_batch(obs, self.device))
+
+    @torch.no_grad()
+    def value(self, obs: np.ndarray | Tensor) -> Tensor:
+        """The value (N, 1), in rewards as the environment gives them, if an episode began with these observations."""
+        code = self.encode(obs)
+        nothing, no_action = self.rssm.nothing(len(code)), code.new_zeros(len(code), self.setup.action_dim)
+        belief = Belief(self.rssm.predict(nothing, no_action).h, code)
+        return self.critic(belief.feature) * (self.setup.action_repeat / self.config.reward_scale)
+
+    def state_dict(self) -> dict[str, Any]:
+        memory = None if self._memory is None else dict(self._memory)
+        return pack(self.modules, self.optimizers, self.generator, self.updates) | {"memory": memory}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.updates = unpack(state, self.modules, self.optimizers, self.generator)
+        memory = state["memory"]
+        self._memory = None if memory is None else {name: memory[name].to(self.device) for name in ("h", "s", "action")}

@@ -1,0 +1,116 @@
+"""Networks of TPC: a recurrent state-space model whose posterior is the code of an image, and heads on its belief."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from cbm.nets import initialise
+
+MIN_STD = 1e-4  # keeps logarithms finite
+
+
+class Belief(NamedTuple):
+    """What the agent knows: h, which remembers, and s, which is drawn anew at every step."""
+
+    h: Tensor  # (B, H)
+    s: Tensor  # (B, S)
+
+    @property
+    def feature(self) -> Tensor:
+        """(B, S + H), what reward, actor and value see."""
+        return torch.cat([self.s, self.h], dim=-1)
+
+
+class Prior(NamedTuple):
+    """h_t, and the Gaussian that it predicts for the code of the image at t."""
+
+    h: Tensor
+    mean: Tensor
+    std: Tensor
+
+
+class RSSM(nn.Module):
+    """h_t = GRU(h_{t-1}, s_{t-1}, a_{t-1}); prior p(s_t | h_t) = N(mean, std^2).
+
+    There is no network for the posterior: where an image is there, s_t is its code, which depends on that image alone,
+    with noise of the prior's width.
+    """
+
+    def __init__(self, stochastic: int, deterministic: int, action_dim: int) -> None:
+        super().__init__()
+        self.stochastic, self.deterministic = stochastic, deterministic
+        self.inputs = nn.Linear(stochastic + action_dim, deterministic)
+        self.cell = nn.GRUCell(deterministic, deterministic)
+        self.hidden = nn.Linear(deterministic, deterministic)
+        self.moments = nn.Linear(deterministic, 2 * stochastic)
+        self.apply(initialise)
+        nn.init.xavier_uniform_(self.cell.weight_ih)
+        for gate in self.cell.weight_hh.chunk(3):
+            nn.init.orthogonal_(gate)
+        nn.init.zeros_(self.cell.bias_ih)
+        nn.init.zeros_(self.cell.bias_hh)
+
+    def nothing(self, batch: int) -> Belief:
+        """The belief before the first image."""
+        like = self.moments.weight
+        return Belief(like.new_zeros(batch, self.deterministic), like.new_zeros(batch, self.stochastic))
+
+    def predict(self, belief: Belief, action: Tensor) -> Prior:
+        """One step on, before the image is seen."""
+        h = self.cell(F.elu(self.inputs(torch.cat([belief.s, action], dim=-1))), belief.h)
+        mean, std = self.moments(F.elu(self.hidden(h))).chunk(2, dim=-1)
+        return Prior(h, mean, F.softplus(std) + MIN_STD)
+
+    def imagine(self, belief: Belief, action: Tensor, generator: torch.Generator) -> Belief:
+        """One step on, without an image."""
+        prior = self.predict(belief, action)
+        return Belief(prior.h, prior.mean + prior.std * _normal(prior.mean, generator))
+
+    def observe(self, code: Tensor, action: Tensor, generator: torch.Generator) -> tuple[Belief, Prior]:
+        """Beliefs and priors (T, B, ...) along sequences of codes (T, B, S) and the actions (T, B, A) before them."""
+        belief, beliefs, priors = self.nothing(code.shape[1]), [], []
+        for code_t, action_t in zip(code, action, strict=True):
+            prior = self.predict(belief, action_t)
+            belief = Belief(prior.h, code_t + prior.std.detach() * _normal(code_t, generator))
+            beliefs.append(belief)
+            priors.append(prior)
+        h, s = (torch.stack(parts) for parts in zip(*beliefs, strict=True))
+        _, mean, std = (torch.stack(parts) for parts in zip(*priors, strict=True))
+        return Belief(h, s), Prior(h, mean, std)
+
+
+class Actor(nn.Module):
+    """Feature -> mean and log standard deviation of a Gaussian before tanh, within Dreamer's bounds."""
+
+    mean_scale, first_std = 5.0, 5.0  # Dreamer
+
+    def __init__(self, inputs: int, action_dim: int, hidden: int) -> None:
+        super().__init__()
+        self.net = head(inputs, hidden, 2 * action_dim, layers=4)
+
+    def forward(self, feature: Tensor) -> tuple[Tensor, Tensor]:
+        mean, std = self.net(feature).chunk(2, dim=-1)
+        mean = self.mean_scale * torch.tanh(mean / self.mean_scale)
+        return mean, (F.softplus(std + math.log(math.expm1(self.first_std))) + MIN_STD).log()
+
+    def mean(self, feature: Tensor) -> Tensor:
+        """The action at the centre of the distribution, in [-1, 1]^A."""
+        return torch.tanh(self(feature)[0])
+
+
+def head(inputs: int, hidden: int, outputs: int, layers: int) -> nn.Sequential:
+    """`layers` hidden layers with ELU, and a linear one."""
+    parts: list[nn.Module] = []
+    for _ in range(layers):
+        parts += [nn.Linear(inputs, hidden), nn.ELU()]
+        inputs = hidden
+    return nn.Sequential(*parts, nn.Linear(inputs, outputs)).apply(initialise)
+
+
+def _normal(like: Tensor, generator: torch.Generator) -> Tensor:
+    return torch.randn(like.shape, generator=generator, device=like.device, dtype=like.dtype)
