@@ -29,7 +29,7 @@ class TrainArgs:
     task: str | None = None
     """Task of the suite; cartpole-swingup if nothing is said."""
     agent: str = "drqv2+cbm"
-    """drq, drqv2, proto or svea; the first two alone or with an objective: drqv2+cbm, +dynamics, +bisim-nce, +dbc,
+    """drq, drqv2, proto, svea or tpc; the first two alone or with an objective: drqv2+cbm, +dynamics, +bisim-nce, +dbc,
     +simsr."""
     distraction: str = "none"
     """none, easy, medium, hard, background, camera, color."""
