@@ -18,7 +18,10 @@ from cbm.agents.tpc.losses import centring, consistency, lambda_returns, predict
 from cbm.agents.tpc.rssm import RSSM, Belief
 from cbm.config import EnvConfig, make_config
 from cbm.errors import CBMError
+from cbm.evaluation import plan, play
+from cbm.factory import make_environment
 from cbm.load import load_agent
+from cbm.logs import read_lines
 from cbm.types import Sequences, begin_episode
 
 T, B, S = 4, 5, 3
@@ -386,10 +389,20 @@ def test_a_run_stopped_within_an_episode_goes_on_bit_for_bit(tmp_path: Path, toy
     training.train(toy_config(150), tmp_path / "parts", quiet=True)  # 7.5 episodes
     state = load(tmp_path / "parts")[1]["agent"]
     assert state["memory"]["h"].shape == (1, 16)
+    assert load(tmp_path / "whole")[1]["agent"]["memory"] is None  # an episode has just begun
     training.resume(tmp_path / "parts", total_steps=200, quiet=True)
     assert_same_run(tmp_path / "parts", tmp_path / "whole")
-    agent = load_agent(tmp_path / "parts")
-    assert agent.state_dict()["memory"] is None  # whoever loads it begins an episode
+
+
+def test_every_evaluation_episode_begins_without_memory(tmp_path: Path, toy_path: None) -> None:
+    config = toy_config(70)  # stopped within an episode
+    training.train(config, tmp_path, quiet=True)
+    a, env, job = load_agent(tmp_path), make_environment(config.env, "train"), plan(config, 70, 1, ("train",))[0]
+    assert a.state_dict()["memory"] is None
+    played = [play(a, env, job, 70) for _ in range(2)]
+    assert played[0] == played[1]
+    assert a.state_dict()["memory"] is not None
+    assert played[0].total == read_lines(tmp_path / "evals.jsonl")[-1]["train"]["returns"][0]
 
 
 @pytest.mark.slow
@@ -418,8 +431,8 @@ def test_killed_again_and_again_it_equals_a_run_left_alone(tmp_path: Path, toy_p
 def test_how_often_it_learns() -> None:
     config = make_config("tpc", EnvConfig("cartpole-swingup"))
     assert config.training.seed_steps == 5_000
-    assert training.updates_per_agent_step(config) == pytest.approx(0.8)  # 0.1 an environment step, 8 of them a step
-    assert training.updates_per_agent_step(make_config("drqv2", EnvConfig("cartpole-swingup"))) == 1.0
+    assert config.updates_per_agent_step == pytest.approx(0.8)  # 0.1 an environment step, 8 of them a step
+    assert make_config("drqv2", EnvConfig("cartpole-swingup")).updates_per_agent_step == 1.0
     assert make_config("drqv2").training.seed_steps == 4_000
 
 
