@@ -105,7 +105,7 @@ def test_every_documented_option_reaches_the_configuration() -> None:
     words = """
         --task walker-walk --agent drq+cbm --distraction hard --preset laptop --seed 7 --steps 20000
         --scale 0.2 --num-videos 6 --dynamic --videos davis --device cpu --prototypes 64 --mixed-precision
-        --agent.lr 1e-3 --objective.temperature=0.2 --env.noise.steps 5e4 --agent.conv_strides 2,2,2
+        --agent.lr 1e-3 --objective.temperature=0.2 --env.noise.steps 5e4 --agent.conv-strides 2,2,2
         --training.threads 1 --training.film false --env.action_repeat 3
     """
     config = options(*words.split())

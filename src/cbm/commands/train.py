@@ -110,7 +110,7 @@ def expand_overrides(argv: Sequence[str]) -> list[str]:
             if not rest:
                 raise CBMError(f"{word} needs a value.")
             value = rest.pop(0)
-        expanded += ["--set", f"{name}={value}"]
+        expanded += ["--set", f"{name.replace('-', '_')}={value}"]
     return expanded
 
 
