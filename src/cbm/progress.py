@@ -77,11 +77,12 @@ def describe(
     if episode_return is not None:
         parts.append(f"return {episode_return:.1f}")
     if steps_per_second > 0:
-        parts.append(f"{_clock((total - env_step) / steps_per_second)} left")
+        parts.append(f"{clock((total - env_step) / steps_per_second)} left")
     return ", ".join(parts)
 
 
-def _clock(seconds: float) -> str:
+def clock(seconds: float) -> str:
+    """Hours, minutes and seconds."""
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{seconds:02d}"

@@ -1,0 +1,258 @@
+"""A study: grids of tasks x methods x settings, times seeds, at a scale. `plan` resolves it into runs.
+
+A run is named after its resolved configuration, with a hash of everything in it that can change a result. So two
+studies share the runs that they have in common, and a changed definition never meets results of the old one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from cbm.config import EnvConfig, RunConfig, TrainingConfig, make_config, to_json
+from cbm.errors import CBMError, choose
+
+Settings = Mapping[str, Any]  # dotted names of the configuration and their values
+# What says how a run is computed, not what comes out of it. (Threads and device change rounding; a study does not ask
+# for one rounding or the other.)
+_NEUTRAL = ("eval_workers", "checkpoint_every", "checkpoint_minutes", "device", "threads", "film")
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How large a study is computed."""
+
+    name: str
+    preset: str
+    seeds: int
+    about: str
+    set: Settings = field(default_factory=dict)  # stronger than what a study says, where the agent has such a setting
+    final_episodes: int | None = None  # at most
+
+    def override(self, config: RunConfig) -> RunConfig:
+        for name, value in self.set.items():
+            if _has(config, name):
+                config = _override(config, name, value)
+        return config
+
+
+SCALES: dict[str, Scale] = {
+    "paper": Scale("paper", "paper", 5, "the paper's sizes: 500K environment steps, five seeds"),
+    "laptop": Scale("laptop", "laptop", 2, "the preset `laptop`: 100K environment steps, two seeds"),
+    "smoke": Scale(
+        "smoke",
+        "laptop",
+        1,
+        "seconds a run: says whether everything works, not what comes out",
+        {
+            "env.size": 32,
+            "env.action_repeat": 20,
+            "agent.batch_size": 8,
+            "agent.length": 8,
+            "agent.imagined": 4,
+            "agent.horizon": 3,
+            "agent.model_first": 20,
+            "agent.memory_dim": 32,
+            "agent.conv_channels": 8,
+            "agent.hidden_dim": 32,
+            "training.total_steps": 2_000,
+            "training.seed_steps": 1_000,
+            "training.replay_capacity": 2_000,
+            "training.eval_every": 2_000,
+            "training.eval_episodes": 1,
+            "training.analyze_every": 0,
+            "training.log_every": 200,
+            "training.film": False,
+        },
+        final_episodes=2,
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Every task with every method under every setting.
+
+    A method is an agent, or a label with an `agent` and settings of its own; a setting is a label with settings, most
+    of them about the environment.
+    """
+
+    tasks: tuple[str, ...]
+    methods: tuple[str, ...] | Mapping[str, Settings]
+    settings: Mapping[str, Settings] = field(default_factory=lambda: {"": {}})
+
+    def named_methods(self) -> Mapping[str, Settings]:
+        return self.methods if isinstance(self.methods, Mapping) else {name: {"agent": name} for name in self.methods}
+
+
+@dataclass(frozen=True)
+class Study:
+    """A few declarative lines; `paper.py` has examples."""
+
+    name: str
+    title: str
+    grids: tuple[Grid, ...]
+    source: str = "not in the paper"
+    seeds: int | None = None  # None: those of the scale
+    set: Settings = field(default_factory=dict)  # for every run
+    final_episodes: int = 0  # episodes on unseen videos with the finished agent
+    analyses: tuple[str, ...] = ()  # of each finished run, beside curves and scores
+    scales: Mapping[str, Settings] = field(default_factory=dict)  # scale -> `tasks`, `seeds`, ..., `set` there
+    default_scale: str = "laptop"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The part of a study that is asked for, and what is changed in it. Empty: all of it."""
+
+    scale: str | None = None
+    tasks: tuple[str, ...] = ()
+    methods: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
+    seeds: int | None = None
+    set: tuple[tuple[str, str], ...] = ()  # dotted name, value as typed
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """One run of a study."""
+
+    name: str  # of its directory
+    task: str
+    method: str
+    setting: str
+    seed: int
+    config: Mapping[str, Any]  # the resolved configuration, as in config.json
+    final_episodes: int = 0
+
+    @property
+    def label(self) -> str:
+        return ", ".join(filter(None, (self.task, self.method, self.setting, f"seed {self.seed}")))
+
+    @property
+    def total_steps(self) -> int:
+        return self.config["training"]["total_steps"]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The runs of a study at a scale."""
+
+    study: Study
+    scale: str
+    runs: tuple[PlannedRun, ...]
+
+    @property
+    def title(self) -> str:
+        return f"{self.study.name}-{self.scale}"
+
+    def distinct(self, part: str) -> list[str]:
+        """The tasks, methods or settings that occur, in their order."""
+        return list(dict.fromkeys(getattr(run, part) for run in self.runs))
+
+
+class Cell(NamedTuple):
+    """One point of a grid: runs that differ in their seeds alone."""
+
+    task: str
+    method: str
+    setting: str
+    changes: Settings
+
+
+def plan(study: Study, choice: Choice | None = None) -> Plan:
+    """Every run that `choice` asks for. Seeds come last: one of everything is there before the second of anything."""
+    choice = Choice() if choice is None else choice
+    name = study.default_scale if choice.scale is None else choice.scale
+    scale, cells = choose("scale", name, SCALES), _cells(study, name, choice)
+    runs: dict[str, PlannedRun] = {}
+    for seed in range(1, _seeds(study, name, choice) + 1):
+        for cell in cells:
+            config = _resolve(study, scale, cell, seed, choice.set)
+            final = study.final_episodes if "unseen" in config.env.splits else 0
+            final = final if scale.final_episodes is None else min(final, scale.final_episodes)
+            run = PlannedRun(run_name(config), *cell[:3], seed, to_json(config), final)
+            runs.setdefault(run.name, run)
+    return Plan(study, name, tuple(runs.values()))
+
+
+def count(study: Study, scale: str) -> int:
+    """How many runs a study has at a scale."""
+    return len(_cells(study, scale, Choice())) * _seeds(study, scale, Choice())
+
+
+def _seeds(study: Study, scale: str, choice: Choice) -> int:
+    if choice.seeds is not None and choice.seeds < 1:
+        raise CBMError(f"--seeds must be at least 1, not {choice.seeds}.")
+    own = None if scale == "smoke" else study.seeds
+    return choice.seeds or study.scales.get(scale, {}).get("seeds") or own or SCALES[scale].seeds
+
+
+def _cells(study: Study, scale: str, choice: Choice) -> list[Cell]:
+    cells = [
+        Cell(task, method, setting, {**study.set, **of_method, **of_setting})
+        for grid in study.grids
+        for setting, of_setting in grid.settings.items()
+        for task in grid.tasks
+        for method, of_method in grid.named_methods().items()
+    ]
+    for part in ("task", "method", "setting"):
+        known = dict.fromkeys(getattr(cell, part) for cell in cells)
+        for wanted in (study.scales.get(scale, {}).get(f"{part}s"), getattr(choice, f"{part}s")):
+            if wanted:
+                for label in wanted:
+                    choose(f"{part} of the study {study.name}", label, known)
+                cells = [cell for cell in cells if getattr(cell, part) in wanted]
+    if not cells:
+        raise CBMError(f"no run of {study.name} has all that was asked for. `cbm study show {study.name}` lists them.")
+    return cells
+
+
+def _resolve(study: Study, scale: Scale, cell: Cell, seed: int, typed: Iterable[tuple[str, str]]) -> RunConfig:
+    changes, task = dict(cell.changes), cell.task
+    agent = changes.pop("agent", None)
+    if agent is None:
+        raise CBMError(f'study {study.name}: a method needs an agent, such as agent = "drqv2+cbm".')
+    env = EnvConfig(env_id=task) if ":" in task else EnvConfig(task)
+    config = make_config(agent, env, scale.preset, seed)
+    for name, value in changes.items():
+        config = _override(config, name, value)
+    config = scale.override(config)
+    for name, value in (*study.scales.get(scale.name, {}).get("set", {}).items(), *typed):
+        config = _override(config, name, value)
+    return config
+
+
+def _override(config: RunConfig, name: str, value: Any) -> RunConfig:
+    from cbm import settings
+
+    return settings.override(config, name, as_text(value))
+
+
+def as_text(value: Any) -> str:
+    """A value as it would be typed: `true`, `none`, `2,2,1,1`."""
+    if value is None or isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return ",".join(map(as_text, value))
+    return str(value)
+
+
+def _has(config: RunConfig, name: str) -> bool:
+    part: Any = config
+    for word in name.split("."):
+        if not hasattr(part, word):
+            return False
+        part = getattr(part, word)
+    return True
+
+
+def run_name(config: RunConfig) -> str:
+    """What the run is, to read, and a hash of everything that decides its result, to tell it apart."""
+    neutral = {name: getattr(TrainingConfig(), name) for name in _NEUTRAL}
+    essence = replace(config, training=replace(config.training, **neutral))
+    text = json.dumps(to_json(essence), sort_keys=True)
+    return f"{config.run_name}-{hashlib.sha256(text.encode()).hexdigest()[:10]}"

@@ -1,0 +1,106 @@
+"""The loop that sees to it that every run of a plan finishes, or is set aside with its error."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from cbm.stop import Stop
+from cbm.studies.board import Board
+from cbm.studies.define import Plan, PlannedRun
+from cbm.studies.launch import Job, Launcher
+from cbm.studies.store import TRIES, Ended, State, Store
+
+_LOOK = 0.5  # seconds between two looks at the runs
+
+
+@dataclass(frozen=True)
+class Result:
+    """How the study stands when the driver ends. `signal` is None unless it was asked to stop."""
+
+    states: dict[str, State]
+    started: int
+    signal: int | None = None
+
+    def count(self, kind: str) -> int:
+        return sum(state.kind == kind for state in self.states.values())
+
+
+def drive(
+    plan: Plan, store: Store, open_launcher: Callable[[], Launcher], board: Board | None = None, retry: bool = False
+) -> Result:
+    """Run what is missing. Finished runs are left alone, begun ones go on from their checkpoint."""
+    with store.locked():
+        if retry:
+            for run in plan.runs:
+                store.forgive(run)
+        states = {run.name: store.state(run) for run in plan.runs}
+        waiting = deque(run for run in plan.runs if states[run.name].kind in ("missing", "begun"))
+        if not waiting:
+            return Result(states, 0)
+        with open_launcher() as launcher, Stop() as stop, board or Board(plan, store, quiet=True) as shown:
+            started = _loop(waiting, states, store, launcher, shown, stop)
+        return Result(states, started, stop.signal)
+
+
+def _loop(
+    waiting: deque[PlannedRun], states: dict[str, State], store: Store, launcher: Launcher, board: Board, stop: Stop
+) -> int:
+    running: dict[str, PlannedRun] = {}
+    started, told = 0, False
+    while running or (waiting and not stop):
+        if stop and not told:
+            told = True
+            board.say(f"stopping: {len(running)} runs save and end. Nothing is lost; the same command goes on.")
+            launcher.stop()
+        while waiting and not stop and len(running) < launcher.slots:
+            run = waiting.popleft()
+            launcher.start(_job(run, store, launcher.threads))
+            running[run.name] = run
+            started += 1
+        for name, ended in launcher.wait(_LOOK):
+            run = running.pop(name)
+            states[name] = _settle(run, ended, states[name], store)
+            board.ended(run, ended, states[name])
+            if states[name].kind in ("begun", "missing") and not stop:
+                waiting.append(run)
+        for name, run in running.items():
+            step, result = store.progress(run)
+            states[name] = replace(states[name], env_step=max(step, 0), result=result)
+        board.update(states, set(running))
+    return started
+
+
+def _settle(run: PlannedRun, ended: Ended, before: State, store: Store) -> State:
+    """The state of a run after a process of it has ended."""
+    if ended.outcome == "done" and not store.is_done(run):
+        ended = replace(ended, outcome="failed", error="its process ended well, but the run is not complete")
+    store.record(run, ended)
+    state = store.state(run)
+    if ended.outcome == "failed":  # counted here as well: a full disk may not have taken the record
+        failures = max(before.failures + 1, state.failures)
+        kind = "set aside" if failures >= TRIES else state.kind
+        state = replace(state, kind=kind, failures=failures, error=ended.error)
+    return state
+
+
+def _job(run: PlannedRun, store: Store, threads: int) -> Job:
+    """Threads and evaluation workers are shared out by the launcher, unless the study says otherwise."""
+    training: dict[str, Any] = dict(run.config["training"])
+    if training["threads"] is None:
+        training["threads"] = threads
+    if training["eval_workers"] is None:
+        training["eval_workers"] = 0 if threads == 1 else threads
+    return Job(
+        name=run.name,
+        directory=str(store.run_dir(run).root.resolve()),
+        log=str(store.log(run).resolve()),
+        config={**run.config, "training": training},
+        threads=training["threads"],
+        folder=os.getcwd(),
+        final_episodes=run.final_episodes,
+        final=str(store.final(run).resolve()),
+    )

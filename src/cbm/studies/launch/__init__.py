@@ -1,0 +1,46 @@
+"""Where runs are computed: one file and one line here each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from types import TracebackType
+from typing import Protocol, Self
+
+from cbm.errors import choose
+from cbm.studies.launch.process import Job, Resources
+from cbm.studies.store import Ended
+
+__all__ = ["LAUNCHERS", "Job", "Launcher", "Resources", "make_launcher"]
+
+
+class Launcher(Protocol):
+    """Starts jobs and tells how they ended. Used as a context: what it holds is let go at the end."""
+
+    slots: int  # how many jobs it takes at once
+    threads: int  # of each job
+
+    def start(self, job: Job) -> None: ...
+
+    def wait(self, seconds: float) -> list[tuple[str, Ended]]:
+        """Names of the jobs that ended, and how; after at most `seconds`."""
+        ...
+
+    def stop(self) -> None:
+        """Ask every job to save and stop. They end in `wait`."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+LAUNCHERS: dict[str, str] = {"local": "cbm.studies.launch.local:Local", "ray": "cbm.studies.launch.ray:Ray"}
+
+
+def make_launcher(name: str, resources: Resources) -> Callable[[], Launcher]:
+    """A function that opens the launcher, when there is something to do."""
+    module, _, attribute = choose("launcher", name, LAUNCHERS).partition(":")
+    return lambda: getattr(import_module(module), attribute)(resources)

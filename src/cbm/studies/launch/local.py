@@ -1,0 +1,62 @@
+"""Processes on this machine, as many at once as there are cores, which they share out between them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from types import TracebackType
+from typing import Self
+
+from cbm.errors import CBMError
+from cbm.studies.launch.process import Job, Resources, begin, ended
+from cbm.studies.store import Ended
+
+_PAUSE = 0.05  # seconds between two looks at the processes
+
+
+class Local:
+    """`--launcher local`."""
+
+    def __init__(self, resources: Resources) -> None:
+        if resources.jobs < 0:
+            raise CBMError(f"--jobs must be at least 1, not {resources.jobs}.")
+        self.slots = resources.jobs or cores()
+        self.threads = max(1, cores() // self.slots)
+        self._running: dict[str, tuple[Job, subprocess.Popen[str]]] = {}
+
+    def start(self, job: Job) -> None:
+        self._running[job.name] = job, begin(job)
+
+    def wait(self, seconds: float) -> list[tuple[str, Ended]]:
+        deadline = time.monotonic() + seconds
+        while True:
+            over = [
+                (name, ended(process.returncode, job))
+                for name, (job, process) in self._running.items()
+                if process.poll() is not None
+            ]
+            for name, _ in over:
+                process = self._running.pop(name)[1]
+                assert process.stdin is not None
+                process.stdin.close()
+            if over or time.monotonic() > deadline:
+                return over
+            time.sleep(_PAUSE)
+
+    def stop(self) -> None:
+        for _, process in self._running.values():
+            process.terminate()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()  # after an error in the driver; otherwise there is nobody left
+
+
+def cores() -> int:
+    """Those that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

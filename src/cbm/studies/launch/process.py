@@ -1,0 +1,88 @@
+"""One run as a process of its own, wherever that is."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from cbm.studies.store import Ended
+
+_STOPPED = (128 + signal.SIGTERM, 128 + signal.SIGINT, -signal.SIGTERM, -signal.SIGINT)
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What the user gives to a study. Zeros: the launcher decides."""
+
+    root: Path
+    jobs: int = 0
+    cpus: int = 1  # of a run; Ray
+    gpus: float = 0.0  # of a run; Ray
+    address: str | None = None  # of a Ray cluster
+
+
+@dataclass(frozen=True)
+class Job:
+    """Everything that a worker process must know. Plain values: it crosses machines as JSON."""
+
+    name: str
+    directory: str
+    log: str
+    config: Mapping[str, Any]
+    threads: int
+    folder: str  # where the driver was started: relative paths and modules of the user are found from there
+    final_episodes: int = 0
+    final: str = ""
+
+
+def begin(job: Job) -> subprocess.Popen[str]:
+    """Start the process. A session of its own, so that Ctrl-C reaches the driver only, which decides."""
+    Path(job.log).parent.mkdir(parents=True, exist_ok=True)
+    with open(job.log, "a") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "cbm.studies.worker"],
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+            cwd=job.folder if os.path.isdir(job.folder) else None,
+            env=os.environ | {"OMP_NUM_THREADS": str(job.threads)},
+        )
+    assert process.stdin is not None
+    try:
+        process.stdin.write(json.dumps(asdict(job)) + "\n")
+        process.stdin.flush()  # and stays open: its end tells the worker that nobody waits for it any more
+    except BrokenPipeError:
+        pass  # it is dead already, and its exit code says so
+    return process
+
+
+def ended(code: int, job: Job) -> Ended:
+    """What an exit code means, with the last words of the process where it failed."""
+    where = platform.node()
+    if code == 0:
+        return Ended("done", where=where)
+    if code in _STOPPED:
+        return Ended("stopped", where=where)
+    if code < 0:
+        name = signal.Signals(-code).name
+        hint = " (out of memory?)" if -code == signal.SIGKILL else ""
+        return Ended("failed", f"its process was ended by {name}{hint}", where)
+    return Ended("failed", _last_words(Path(job.log)) or f"exit code {code}", where)
+
+
+def _last_words(log: Path) -> str:
+    try:
+        lines = [line.strip() for line in log.read_text(errors="replace").splitlines()]
+    except OSError:
+        return ""
+    return next((line for line in reversed(lines) if line), "")

@@ -1,0 +1,182 @@
+"""Runs on a Ray cluster: one task each, with the CPUs and GPUs that it asks for, on whatever node has them.
+
+The folder of studies must be seen by every node under the same path: a run that lost its node is resumed elsewhere from
+its checkpoint and its replay, which nobody could fetch from a machine that is gone. Every node is asked before the
+first run starts.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import platform
+import time
+from dataclasses import asdict
+from importlib import metadata
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from cbm.errors import CBMError
+from cbm.studies.launch.local import cores
+from cbm.studies.launch.process import Job, Resources, begin, ended
+from cbm.studies.store import Ended
+
+try:
+    import ray
+    from ray.exceptions import NodeDiedError, RayError, TaskCancelledError
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+except ImportError as error:
+    hint = 'pip install "cbm-rl[cluster]" (in a clone: pip install ".[cluster]")'
+    raise CBMError(f"--launcher ray needs Ray: {hint}. On one machine --launcher local does the same.") from error
+
+_PACKAGES = ("cbm-rl", "torch", "mujoco", "numpy")
+_PAUSE = 0.1  # seconds between two looks at a process
+_RECOUNT = 5.0  # seconds between two looks at the nodes
+
+
+class Ray:
+    """`--launcher ray`."""
+
+    def __init__(self, resources: Resources) -> None:
+        if resources.cpus < 1 or resources.gpus < 0 or resources.jobs < 0:
+            raise CBMError("--cpus must be at least 1, --gpus and --jobs at least 0.")
+        self.threads = resources.cpus
+        self._resources = resources
+        self._running: dict[Any, Job] = {}
+        self._counted, self._slots = 0.0, 0
+        options: dict[str, Any] = {"num_cpus": resources.cpus, "num_gpus": resources.gpus, "max_retries": 0}
+        self._task = ray.remote(**options)(_attempt)
+
+    def __enter__(self) -> Self:
+        address = self._resources.address
+        if address is None:  # Ray gives way to everything else on a machine by default; `local` does not
+            os.environ.setdefault("RAY_worker_niceness", "0")
+        local: dict[str, Any] = {"address": "local", "num_cpus": cores(), "include_dashboard": False}
+        try:
+            ray.init(
+                **(local if address is None else {"address": address}), log_to_driver=False, logging_level=logging.ERROR
+            )
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            raise CBMError(
+                f"no Ray cluster answers at {address}: {error}. Start one with `ray start --head`, and look at it with "
+                "`ray status`; see docs/cluster.md."
+            ) from error
+        if address is not None:
+            check_nodes(self._resources.root)
+        if not self.slots:
+            raise CBMError(
+                f"no node has {self._resources.cpus} CPUs and {self._resources.gpus:g} GPUs, as a run was to "
+                "have. Ask for less with --cpus and --gpus, or look at `ray status`."
+            )
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        ray.shutdown()  # a task that still runs loses its driver, saves and ends
+
+    @property
+    def slots(self) -> int:
+        """`--jobs`, or as many as the nodes that are up have room for."""
+        if self._resources.jobs:
+            return self._resources.jobs
+        if time.monotonic() - self._counted > _RECOUNT:
+            self._counted = time.monotonic()
+            self._slots = sum(room(node["Resources"], self._resources) for node in ray.nodes() if node["Alive"])
+        return self._slots
+
+    def start(self, job: Job) -> None:
+        self._running[self._task.remote(asdict(job), str(self._resources.root.resolve()), os.getpid())] = job
+
+    def wait(self, seconds: float) -> list[tuple[str, Ended]]:
+        if not self._running:
+            time.sleep(seconds)
+            return []
+        ready, _ = ray.wait(list(self._running), num_returns=1, timeout=seconds)
+        return [(self._running.pop(reference).name, _outcome(reference)) for reference in ready]
+
+    def stop(self) -> None:
+        for reference in self._running:
+            ray.cancel(reference, force=False)
+
+
+def room(has: dict[str, float], wants: Resources) -> int:
+    """How many runs a node with these resources takes at once."""
+    by_cpu = int(has.get("CPU", 0) // wants.cpus)
+    return by_cpu if not wants.gpus else min(by_cpu, int(has.get("GPU", 0) / wants.gpus + 1e-9))
+
+
+def check_nodes(root: Path) -> None:
+    """An error unless every node sees the folder of studies and has the same versions as the driver."""
+    look = ray.remote(num_cpus=0, max_retries=2)(_look)
+    nodes = {node["NodeID"]: node["NodeManagerAddress"] for node in ray.nodes() if node["Alive"]}
+    answers = {
+        address: look.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False), name="look").remote(
+            str(root.resolve()), os.getpid()
+        )
+        for node, address in nodes.items()
+    }
+    ours = _versions()
+    for address, reference in answers.items():
+        try:
+            sees, theirs = ray.get(reference, timeout=120)
+        except RayError as error:
+            raise CBMError(f"the node {address} does not answer: {str(error).splitlines()[0]}") from error
+        if not sees:
+            raise CBMError(_unseen(root, address))
+        if theirs != ours:
+            different = ", ".join(
+                f"{name} {theirs[name]} instead of {ours[name]}" for name in ours if theirs[name] != ours[name]
+            )
+            raise CBMError(f"the node {address} has {different}. Install the same there: see docs/cluster.md.")
+
+
+def _unseen(root: Path, address: str) -> str:
+    return (
+        f"the node {address} does not see {root.resolve()}. Every node must see the folder of studies under this path, "
+        "by NFS for example; see docs/cluster.md. Choose a folder that all of them see with --root."
+    )
+
+
+def _versions() -> dict[str, str]:
+    return {name: metadata.version(name) for name in _PACKAGES}
+
+
+def _sees(root: str, driver: int) -> bool:
+    """Whether this machine reads the process id that the driver wrote into its lock."""
+    try:
+        return (Path(root) / ".lock").read_text() == str(driver)
+    except OSError:
+        return False
+
+
+def _look(root: str, driver: int) -> tuple[bool, dict[str, str]]:
+    return _sees(root, driver), _versions()
+
+
+def _attempt(job: dict[str, Any], root: str, driver: int) -> dict[str, Any]:
+    """In a Ray worker: one process of a run, from its start to its end."""
+    if not _sees(root, driver):  # a node that came later than the check
+        return asdict(Ended("failed", _unseen(Path(root), platform.node()), platform.node()))
+    own = Job(**job)
+    process = begin(own)
+    try:
+        while process.poll() is None:
+            time.sleep(_PAUSE)
+    except BaseException:  # cancelled: the run saves before this task ends
+        process.terminate()
+        process.wait()
+        raise
+    return asdict(ended(process.returncode, own))
+
+
+def _outcome(reference: Any) -> Ended:
+    try:
+        return Ended(**ray.get(reference))
+    except TaskCancelledError:
+        return Ended("stopped")
+    except NodeDiedError:
+        return Ended("lost", "its node is gone")
+    except RayError as error:
+        return Ended("failed", f"its Ray worker died: {type(error).__name__}: {str(error).strip().splitlines()[0]}")

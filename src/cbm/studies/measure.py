@@ -1,0 +1,138 @@
+"""How long a study takes on this machine, from some steps and updates of each method at its own size.
+
+One run is measured at a time, on as many threads as it will have; runs side by side share memory and caches, so the
+estimate is a little low (`cbm bench study` measures by how much).
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from cbm.studies.define import Plan, PlannedRun
+from cbm.studies.launch.local import cores
+from cbm.studies.store import State
+
+_STEPS, _STORED = 20, 400  # agent steps in an environment; made-up steps in replay
+_SECONDS, _UPDATES = 3.0, 5  # of updates of one method: at most, but at least one
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Seconds for all runs that are missing, and for each method those of an update and of a whole run."""
+
+    seconds: float
+    jobs: int
+    methods: Mapping[str, tuple[float, float]]
+
+
+def estimate(plan: Plan, states: Mapping[str, State], jobs: int, report: Callable[[str], None]) -> Estimate:
+    """Measure every environment and every method of what is missing, then add up."""
+    import torch
+
+    missing = [run for run in plan.runs if states[run.name].kind in ("missing", "begun")] or list(plan.runs)
+    jobs = min(jobs or cores(), len(missing))
+    before = torch.get_num_threads()
+    torch.set_num_threads(max(1, cores() // jobs))
+    worlds: dict[tuple[str, str], float] = {}
+    methods: dict[str, tuple[float, float]] = {}
+    try:
+        for run in missing:
+            world = (run.task, run.setting)
+            if world not in worlds:
+                report(" ".join(filter(None, world)))
+                worlds[world] = _seconds_of_step(run)
+            if run.method not in methods:
+                report(run.method)
+                methods[run.method] = _seconds_of_update(run)
+    finally:
+        torch.set_num_threads(before)
+    whole = {run.name: _whole(run, worlds[run.task, run.setting], *methods[run.method]) for run in missing}
+    rest = sum(whole[run.name] * (1.0 - states[run.name].env_step / run.total_steps) for run in missing)
+    runs_of = {method: [whole[run.name] for run in missing if run.method == method] for method in methods}
+    about = {method: (update, sum(runs_of[method]) / len(runs_of[method])) for method, (_, update) in methods.items()}
+    return Estimate(rest / jobs, jobs, about)
+
+
+def _seconds_of_step(run: PlannedRun) -> float:
+    """One agent step of the run's environment, rendering included."""
+    from cbm.factory import make_environment
+
+    env = make_environment(_config(run).env, "train")
+    try:
+        env.reset(seed=0)
+        action = env.action_space.sample()
+        env.step(action)
+        start = time.perf_counter()
+        for _ in range(_STEPS):
+            if any(env.step(action)[2:4]):
+                env.reset(seed=0)
+        return (time.perf_counter() - start) / _STEPS
+    finally:
+        env.close()
+
+
+def _seconds_of_update(run: PlannedRun) -> tuple[float, float]:
+    """Acting once, and one update (with its sample), on made-up frames."""
+    import numpy as np
+
+    from cbm.factory import make_environment, resolve_machine
+    from cbm.session import Session
+
+    config = resolve_machine(_config(run))
+    config = replace(config, training=replace(config.training, replay_capacity=_STORED + 100))
+    env = make_environment(config.env, "train")
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            session = Session(config, env, Path(folder), None)
+        finally:
+            env.close()
+        rng = np.random.default_rng(0)
+        frames = rng.integers(0, 256, (16, *session.shapes.obs), np.uint8)
+        for i in range(_STORED):
+            action = rng.uniform(-1.0, 1.0, session.shapes.action).astype(np.float32)
+            session.replay.add(action, rng.uniform(), frames[i % len(frames)], False, False)
+        agent = session.agent
+
+        def act(index: int) -> None:
+            agent.act(frames[index % len(frames)], config.training.seed_steps, explore=True)
+
+        def update(index: int) -> None:
+            agent.update(agent.sample(session.replay, session.sampling), config.training.seed_steps)
+
+        return _seconds(act, 20), _seconds(update, _UPDATES)
+
+
+def _seconds(action: Callable[[int], None], rounds: int) -> float:
+    """Mean seconds of an action after a first one, or of that first one where it is long."""
+    start = time.perf_counter()
+    action(0)
+    first = time.perf_counter() - start
+    if first > _SECONDS:
+        return first
+    start, done = time.perf_counter(), 0
+    while done < rounds and (not done or time.perf_counter() - start < _SECONDS):
+        done += 1
+        action(done)
+    return (time.perf_counter() - start) / done
+
+
+def _whole(run: PlannedRun, step: float, act: float, update: float) -> float:
+    """Seconds of a whole run: training, and the evaluations, whose episodes last 1000 environment steps."""
+    config = _config(run)
+    settings, repeat = config.training, config.env.action_repeat or 1
+    steps = settings.total_steps / repeat
+    updates = max(0.0, settings.total_steps - settings.seed_steps) / repeat * config.updates_per_agent_step
+    evaluations = settings.total_steps // settings.eval_every + 1
+    episodes = evaluations * settings.eval_episodes * len(config.env.splits) + run.final_episodes
+    return steps * (step + act) + updates * update + episodes * 1000 / repeat * (step + act)
+
+
+def _config(run: PlannedRun) -> Any:
+    from cbm.config import from_json
+
+    return from_json(run.config)

@@ -1,0 +1,201 @@
+"""The folder in which studies live. What is known of a run is what its directory says; there is no database.
+
+runs/NAME/              ordinary run directories of `cbm train`, shared by all studies that ask for the same run
+attempts/NAME.jsonl     how each process of a run ended; NAME.log: what it printed
+STUDY-SCALE/            the plan as last resolved, and the report
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from cbm import __version__
+from cbm.errors import CBMError
+from cbm.run_dir import RunDir, RunInUse
+from cbm.studies.define import Choice, Plan, PlannedRun, Study, plan
+
+TRIES = 3
+_TAIL = 1 << 16  # bytes, more than any line of the logs
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How one process of a run ended. `lost`: its machine went away, which is not the run's fault."""
+
+    outcome: Literal["done", "stopped", "failed", "lost"]
+    error: str = ""
+    where: str = ""
+
+
+@dataclass(frozen=True)
+class State:
+    """Where a run is in its life, and how far."""
+
+    kind: Literal["done", "set aside", "begun", "missing"]
+    env_step: int = 0
+    result: float | None = None  # mean return of the last evaluation
+    failures: int = 0
+    error: str = ""
+
+
+class Store:
+    """A folder of studies."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def run_dir(self, run: PlannedRun) -> RunDir:
+        return RunDir(self.root / "runs" / run.name)
+
+    def log(self, run: PlannedRun) -> Path:
+        return self.root / "attempts" / f"{run.name}.log"
+
+    def report_dir(self, title: str) -> Path:
+        return self.root / title / "report"
+
+    def final(self, run: PlannedRun) -> Path:
+        """The evaluation of the finished agent on unseen videos, as `cbm eval -o` writes it."""
+        return self.run_dir(run).root / f"final-unseen-{run.final_episodes}.json"
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the folder: one driver at a time. The lock goes away with its process, however that ends."""
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(RunDir(self.root).locked())
+            except RunInUse as error:
+                owner = RunDir(self.root).owner() or "that has just ended"
+                raise CBMError(
+                    f"another `cbm study run` is at work in {self.root}, process {owner}. Wait for it, stop it "
+                    "(Ctrl-C; nothing is lost), or use another folder: --root other-studies."
+                ) from error
+            yield
+
+    def state(self, run: PlannedRun) -> State:
+        """What the run's directory says, and how often it has failed."""
+        step, result = self.progress(run)
+        failures = self._failures(run)
+        error = failures[-1]["error"] if failures else ""
+        if self.is_done(run):
+            return State("done", run.total_steps, result)
+        if len(failures) >= TRIES:
+            return State("set aside", step, result, len(failures), error)
+        kind: Literal["begun", "missing"] = "begun" if self.run_dir(run).config.exists() else "missing"
+        return State(kind, step, result, len(failures), error)
+
+    def is_done(self, run: PlannedRun) -> bool:
+        """Whether the last evaluation is written, the last checkpoint too, and the final episodes are played."""
+        directory = self.run_dir(run)
+        last = last_line(directory.evals)
+        if last is None or last["env_step"] < run.total_steps or not _newest(directory) >= run.total_steps:
+            return False
+        return not run.final_episodes or self.final(run).exists()
+
+    def progress(self, run: PlannedRun) -> tuple[int, float | None]:
+        """Environment step, and mean return of the last evaluation."""
+        directory = self.run_dir(run)
+        lines = last_line(directory.metrics), last_line(directory.evals)
+        split = lines[1] and lines[1].get("train")
+        step = max([line["env_step"] for line in lines if line is not None], default=0)
+        return step, split["mean"] if split else None
+
+    def record(self, run: PlannedRun, ended: Ended) -> None:
+        """Write down how an attempt ended. Where even that does not fit on the disk, the driver still knows."""
+        with suppress(OSError):
+            self._append(run, asdict(ended))
+
+    def forgive(self, run: PlannedRun) -> None:
+        """Count the failures of a run anew."""
+        if self._failures(run):
+            self._append(run, {"outcome": "retry"})
+
+    def _append(self, run: PlannedRun, line: dict[str, Any]) -> None:
+        path = self.root / "attempts" / f"{run.name}.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a") as file:
+            file.write(json.dumps({"time": datetime.now(UTC).isoformat(timespec="seconds"), **line}) + "\n")
+
+    def _failures(self, run: PlannedRun) -> list[dict[str, Any]]:
+        """The attempts that failed, since the last time somebody said to try again."""
+        failures: list[dict[str, Any]] = []
+        for line in read_lines(self.root / "attempts" / f"{run.name}.jsonl"):
+            if line["outcome"] == "retry":
+                failures = []
+            elif line["outcome"] == "failed":
+                failures.append(line)
+        return failures
+
+    def others(self, plan: Plan) -> list[str]:
+        """Runs in the folder that this plan does not ask for: of other studies, or of an earlier definition."""
+        folder = self.root / "runs"
+        known = {run.name for run in plan.runs}
+        return sorted(path.name for path in folder.iterdir() if path.name not in known) if folder.is_dir() else []
+
+    def plan(self, study: Study, choice: Choice) -> Plan:
+        """`plan`, remembered: resolving needs PyTorch, whose import alone takes longer than to look at 200 runs.
+
+        The memory holds for this definition, this choice and these source files of the package.
+        """
+        scale = study.default_scale if choice.scale is None else choice.scale
+        path = self.root / f"{study.name}-{scale}" / "plan.json"
+        key = hashlib.sha256(f"{study!r} {choice!r} {_fingerprint()}".encode()).hexdigest()
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            kept = json.loads(path.read_text())
+            if kept["key"] == key:
+                return Plan(study, scale, tuple(PlannedRun(**run) for run in kept["runs"]))
+        made = plan(study, choice)
+        runs = [dataclasses.asdict(run) for run in made.runs]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        aside = path.with_suffix(f".{os.getpid()}.tmp")
+        aside.write_text(json.dumps({"key": key, "definition": repr(study), "runs": runs}, indent=1) + "\n")
+        aside.replace(path)
+        return made
+
+
+def _fingerprint() -> str:
+    """Changes whenever a file of the package does."""
+    package = Path(__file__).parents[1]
+    files = sorted(package.rglob("*.py"))
+    stats = [(str(path.relative_to(package)), path.stat()) for path in files]
+    return f"{__version__} {[(name, stat.st_size, stat.st_mtime_ns) for name, stat in stats]}"
+
+
+def _newest(directory: RunDir) -> int:
+    """Environment step of the newest finished checkpoint; -1 where there is none."""
+    with suppress(OSError):
+        return max((int(name) for name in os.listdir(directory.checkpoints) if name.isdigit()), default=-1)
+    return -1
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """The whole lines of a JSON lines file; none where there is no file."""
+    try:
+        *whole, _ = path.read_bytes().split(b"\n")
+    except OSError:
+        return []
+    lines = []
+    for line in whole:
+        with suppress(ValueError):  # a line that a full disk cut short
+            lines.append(json.loads(line))
+    return lines
+
+
+def last_line(path: Path) -> dict[str, Any] | None:
+    """The last whole line of a JSON lines file, without reading all of it."""
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - _TAIL))
+            parts = file.read().split(b"\n")
+        return json.loads(parts[-2]) if len(parts) > 1 else None
+    except (OSError, ValueError):
+        return None

@@ -1,0 +1,85 @@
+"""The process of one run: `python -m cbm.studies.worker`, with the job as a line of JSON on its standard input.
+
+The input stays open as long as whoever started the process lives. When it closes, the run saves and stops: no orphan
+goes on computing, whatever has killed its parent.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from cbm.errors import CBMError
+from cbm.run_dir import RunDir, RunInUse
+
+_PATIENCE = 180.0  # seconds; a process whose parent died may still be saving, elsewhere
+
+
+def main() -> int:
+    try:
+        job = json.loads(_read_line())
+        threading.Thread(target=_stop_with_parent, daemon=True).start()
+        return work(job)
+    except CBMError as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        return 1
+
+
+def work(job: dict[str, Any]) -> int:
+    """Train, or go on training, then play the final episodes. 0, or 128 and the signal that ended it early."""
+    from cbm import training
+    from cbm.config import from_json
+
+    directory, deadline = Path(job["directory"]), time.monotonic() + _PATIENCE
+    while True:
+        try:
+            if RunDir(directory).config.exists():
+                outcome = training.resume(directory)
+            else:
+                outcome = training.train(from_json(job["config"]), directory)
+            break
+        except RunInUse:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.5)
+    if outcome.signal is not None:
+        return 128 + outcome.signal
+    if job["final_episodes"]:
+        _final(directory, job["final_episodes"], Path(job["final"]), job["config"]["training"]["eval_workers"])
+    return 0
+
+
+def _final(directory: Path, episodes: int, path: Path, workers: int | None) -> None:
+    from cbm.load import evaluate
+
+    if not path.exists():
+        aside = path.with_suffix(".tmp")
+        aside.write_text(json.dumps(evaluate(directory, episodes, "unseen", workers), indent=2) + "\n")
+        aside.replace(path)
+
+
+def _read_line() -> bytes:
+    """The first line of the standard input, without Python's buffer: a thread that waits there blocks its exit."""
+    line = b""
+    while not line.endswith(b"\n"):
+        piece = os.read(0, 1 << 16)
+        if not piece:
+            raise CBMError("this process is started by `cbm study run`; start runs of your own with `cbm train`.")
+        line += piece
+    return line
+
+
+def _stop_with_parent() -> None:
+    while os.read(0, 1 << 16):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
