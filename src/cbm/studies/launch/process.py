@@ -55,7 +55,8 @@ def begin(job: Job) -> subprocess.Popen[str]:
             text=True,
             start_new_session=True,
             cwd=job.folder if os.path.isdir(job.folder) else None,
-            env=os.environ | {"OMP_NUM_THREADS": str(job.threads)},
+            env=os.environ
+            | {"OMP_NUM_THREADS": str(job.threads), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         )
     assert process.stdin is not None
     try:

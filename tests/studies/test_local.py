@@ -1,0 +1,116 @@
+"""Studies on one machine: only what is missing runs, what dies goes on, what cannot work is set aside."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import psutil
+import pytest
+from toy_study import finish, small_plan, start, wait_until, write_study
+
+from cbm.run_dir import RunDir
+from cbm.studies.define import Choice
+from cbm.studies.drive import drive
+from cbm.studies.file import read_study
+from cbm.studies.launch import Resources, make_launcher
+from cbm.studies.store import Store, last_line
+from test_resume import assert_same_run
+
+BROKEN = '{ good = { agent = "drqv2" }, broken = { agent = "drqv2", "agent.lr" = 1e30 } }'
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The runs of a study with one method that works and one that cannot, computed in this folder."""
+    folder = tmp_path_factory.mktemp("reference")
+    plan, store = small_plan(folder, methods=BROKEN, seeds=1)
+    result = drive(plan, store, make_launcher("local", Resources(store.root, jobs=2)))
+    assert [state.kind for state in result.states.values()] == ["done", "set aside"]
+    assert result.started == 1 + 3
+    return folder
+
+
+def test_three_failures_set_a_run_aside_with_its_error(reference: Path) -> None:
+    plan, store = small_plan(reference, methods=BROKEN, seeds=1)
+    good, broken = (store.state(run) for run in plan.runs)
+    assert (good.kind, good.env_step) == ("done", 800)
+    assert good.result is not None
+    assert (broken.kind, broken.failures) == ("set aside", 3)
+    assert "is not finite at environment step" in broken.error
+    attempts = [json.loads(line) for line in (store.root / "attempts" / f"{plan.runs[1].name}.jsonl").open()]
+    assert [attempt["outcome"] for attempt in attempts] == ["failed"] * 3
+
+
+def test_a_second_time_runs_nothing_and_retry_runs_what_was_set_aside(reference: Path) -> None:
+    plan, store = small_plan(reference, methods=BROKEN, seeds=1)
+
+    def never() -> None:
+        raise AssertionError("there is nothing to launch")
+
+    assert drive(plan, store, never).started == 0  # type: ignore[arg-type]
+    store.forgive(plan.runs[1])
+    assert store.state(plan.runs[1]).kind == "begun"
+    for _ in range(3):
+        store._append(plan.runs[1], {"outcome": "failed", "error": "again"})
+    assert store.state(plan.runs[1]).kind == "set aside"
+    output = finish(start(reference, "--methods", "broken"), code=1)
+    assert "set aside after 3 failures: toy:PixelDot-v0, broken, seed 1: again" in output
+    assert "--retry" in output
+
+
+def test_a_changed_definition_never_meets_old_results(reference: Path) -> None:
+    plan, store = small_plan(reference, methods=BROKEN, seeds=1)
+    changed = store.plan(read_study(write_study(reference, methods=BROKEN, seeds=1, agent__lr=1e-3)), Choice())
+    assert {store.state(run).kind for run in changed.runs if run.method == "good"} == {"missing"}
+    assert {run.name for run in plan.runs[:1]} <= set(store.others(changed))
+    assert small_plan(reference, methods=BROKEN, seeds=1)[0].runs == plan.runs
+
+
+def test_a_plan_is_remembered_until_the_definition_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan, store = small_plan(tmp_path)
+    monkeypatch.setattr("cbm.studies.store.plan", lambda *_: pytest.fail("resolved again"))
+    assert small_plan(tmp_path)[0].runs == plan.runs
+    with pytest.raises(pytest.fail.Exception, match="resolved again"):
+        small_plan(tmp_path, seeds=3)
+    (store.root / "toy-study-laptop" / "plan.json").write_text("{")  # a crash, an editor
+    with pytest.raises(pytest.fail.Exception, match="resolved again"):
+        small_plan(tmp_path)
+
+
+def test_ctrl_c_kill_minus_nine_and_two_drivers(reference: Path, tmp_path: Path) -> None:
+    """One study through all of it: the driver killed, a second one refused, a worker killed, Ctrl-C; the same bits."""
+    path = write_study(tmp_path, methods=BROKEN, seeds=1)
+    store = Store(tmp_path / "studies")
+    (run,) = store.plan(read_study(path), Choice(methods=("good",))).runs
+    directory = store.run_dir(run)
+    words = ("--methods", "good", "--jobs", "2")
+
+    def at(step: int) -> bool:
+        line = last_line(directory.metrics)
+        return line is not None and line["env_step"] >= step and directory.owner() is not None
+
+    driver = start(tmp_path, *words)
+    wait_until(lambda: at(250), driver)
+    refused = finish(start(tmp_path, *words), code=1)
+    assert f"another `cbm study run` is at work in studies, process {driver.pid}" in refused
+    worker = psutil.Process(int(directory.owner() or 0))
+    driver.kill()
+    driver.communicate()
+    worker.wait(30)  # it noticed, saved and ended
+    assert json.loads(directory.ended.read_text()) == {"how": "stopped", "reason": "SIGTERM"}
+
+    driver = start(tmp_path, *words)
+    wait_until(lambda: at(450), driver)
+    os.kill(int(directory.owner() or 0), signal.SIGKILL)
+    wait_until(lambda: at(600), driver)
+    driver.send_signal(signal.SIGINT)
+    output = finish(driver, code=130)
+    assert "its process was ended by SIGKILL" in output
+    assert "the same command goes on" in output
+    assert RunDir(directory.root).owner() is None
+
+    assert "1 of 1 runs are done" in finish(start(tmp_path, *words))
+    assert_same_run(directory.root, reference / "studies" / "runs" / run.name)
