@@ -63,6 +63,7 @@ format: setup
 bench: setup
 	$(BIN)/cbm bench env --json > benchmarks/env.json
 	$(BIN)/cbm bench update --json > benchmarks/update.json
+	$(BIN)/cbm bench methods --json > benchmarks/methods.json
 	$(BIN)/cbm bench train --json > benchmarks/train.json
 
 clean:

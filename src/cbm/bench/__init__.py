@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from time import perf_counter
 
@@ -21,6 +21,7 @@ class Row:
     ratio: float | None
     bar: str  # "<op> <number>", such as ">= 4"
     value: float
+    details: Mapping[str, float | None] | None = None  # what else was measured
 
     @property
     def holds(self) -> bool:
@@ -29,8 +30,9 @@ class Row:
 
     def to_json(self) -> dict[str, object]:
         row = asdict(self)
-        row["holds"] = self.holds
-        return row
+        if self.details is None:
+            del row["details"]
+        return row | {"holds": self.holds}
 
 
 def speedup(what: str, task: str, ours: float, reference: float, bar: str) -> Row:

@@ -15,14 +15,15 @@ from cbm.bench import Row
 
 
 def bench(
-    what: Positional[Literal["env", "update", "train"]],
+    what: Positional[Literal["env", "update", "methods", "train"]],
     as_json: Annotated[bool, arg(name="json")] = False,
     quick: bool = False,
 ) -> int:
     """Measure speed and fidelity on this machine, ours and a plain reference in turns. Noisy machines: trust ratios.
 
     Args:
-        what: env (rendering and distractions), update (one gradient step), train (everything around it).
+        what: env (rendering and distractions), update (one gradient step), methods (one `laptop` step of each),
+            train (everything around it).
         as_json: print one JSON object with a list `rows`.
         quick: fewer repetitions; the figures are rougher.
     """

@@ -1,0 +1,138 @@
+"""`cbm bench methods`: what one `laptop` update of every method costs, beside what its arithmetic predicts.
+
+Each method and `drqv2+cbm` take turns. The prediction is the time of `drqv2+cbm` times the ratio of the two methods'
+floating-point operations, as PyTorch counts them in convolutions and matrix products, forward and backward.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode
+
+from cbm.agents import Setup, agent_names, make_agent
+from cbm.bench import Row, alternate
+from cbm.comparison import REFERENCE
+from cbm.config import make_config
+from cbm.nets import Encoder
+from cbm.replay import Replay
+
+TASK = "cartpole-swingup"
+EPISODE = 125  # agent steps
+PERIOD = 2  # updates after which every part of every method but TPC's target has had its turn
+_IN_A_PROCESS = "import sys; from cbm.bench.methods import print_memory; print_memory(sys.argv[1])"
+
+
+class Work(NamedTuple):
+    """What one update does, as a mean over `PERIOD` of them."""
+
+    operations: float
+    encoded: float  # images that went through an encoder
+    with_gradient: float  # those of them that a gradient came back through
+
+
+def rows(quick: bool = False, report: Callable[[str], None] = lambda what: None) -> Iterator[Row]:
+    """A row for every method. `quick` repeats less, for tests."""
+    rounds = 1 if quick else 15
+    with tempfile.TemporaryDirectory() as folder:
+        replay = filled_replay(Path(folder))
+        reference = Update(REFERENCE, replay)
+        for name in agent_names():
+            report(name)
+            yield method_row(name, replay, reference, rounds, None if quick else memory(name))
+        replay.close()
+
+
+def method_row(name: str, replay: Replay, reference: Update, rounds: int, megabytes: float | None) -> Row:
+    own = Update(name, replay)
+    arithmetic = own.work.operations / reference.work.operations
+    seconds, reference_seconds = (t / PERIOD for t in alternate(own, reference, rounds=rounds, warmup=2))
+    predicted = reference_seconds * arithmetic
+    details = {
+        "gflop": own.work.operations / 1e9,
+        "images_encoded": own.work.encoded,
+        "images_with_gradient": own.work.with_gradient,
+        "memory_mb": megabytes,
+        "seconds_of_drqv2_cbm": reference_seconds,
+    }
+    ratio = seconds / predicted
+    return Row(f"update of {name}, seconds", TASK, seconds, predicted, ratio, "<= 1.3", ratio, details)
+
+
+class Update:
+    """`PERIOD` updates of a method on one batch."""
+
+    def __init__(self, name: str, replay: Replay) -> None:
+        config = make_config(name, preset="laptop")
+        setup = Setup(_shape(), 1, action_repeat=config.env.action_repeat or 1)
+        self.agent: Any = make_agent(name, setup, config.agent, config.objective)
+        self.agent.updates = getattr(config.agent, "model_first", 0)  # TPC trains its model alone before
+        self.batch = self.agent.sample(replay, np.random.default_rng(0))
+        self.work = self._count()
+
+    def __call__(self) -> None:
+        for _ in range(PERIOD):
+            self.agent.update(self.batch, 0)
+
+    def _count(self) -> Work:
+        seen = {True: 0, False: 0}
+
+        def count(module: torch.nn.Module, inputs: tuple[Tensor, ...]) -> None:
+            with_gradient = torch.is_grad_enabled() and any(p.requires_grad for p in module.parameters())
+            seen[with_gradient] += len(inputs[0])
+
+        parts = {id(part): part for module in self.agent.modules.values() for part in module.modules()}
+        hooks = [part.register_forward_pre_hook(count) for part in parts.values() if isinstance(part, Encoder)]
+        with FlopCounterMode(display=False) as counter:
+            self()
+        for hook in hooks:
+            hook.remove()
+        return Work(counter.get_total_flops() / PERIOD, sum(seen.values()) / PERIOD, seen[True] / PERIOD)
+
+
+def memory(name: str) -> float:
+    """Megabytes by which updates of `name` make a process of its own grow, at the most: weights, optimizers, graph."""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command = [sys.executable, "-c", _IN_A_PROCESS, name]
+    return float(subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout)
+
+
+def print_memory(name: str) -> None:
+    """The body of that process."""
+    from resource import RUSAGE_SELF, getrusage
+
+    with tempfile.TemporaryDirectory() as folder:
+        replay = filled_replay(Path(folder))
+        batch_free = getrusage(RUSAGE_SELF).ru_maxrss
+        update = Update(name, replay)
+        for _ in range(3):
+            update()
+        print((getrusage(RUSAGE_SELF).ru_maxrss - batch_free) / 1024)
+        replay.close()
+
+
+def filled_replay(directory: Path, episodes: int = 16) -> Replay:
+    """Whole episodes of noise, at the size of `laptop`."""
+    replay = Replay.create(directory, _shape(), 1, capacity=episodes * (EPISODE + 1) + 10)
+    generator = np.random.default_rng(0)
+    frames = generator.integers(0, 256, (64, *_shape()), dtype=np.uint8)
+    for _ in range(episodes):
+        replay.add_first(frames[0])
+        for step in range(1, EPISODE + 1):
+            action = generator.uniform(-1, 1, 1).astype(np.float32)
+            replay.add(action, float(generator.random()), frames[step % 64], terminal=False, truncated=step == EPISODE)
+    return replay
+
+
+def _shape() -> tuple[int, int, int]:
+    env = make_config(REFERENCE, preset="laptop").env
+    return 3 * env.frame_stack, env.size, env.size

@@ -1,0 +1,54 @@
+"""The cost of every method's update: what is counted, against counts by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cbm.bench import methods
+from cbm.config import make_config
+from cbm.replay import Replay
+
+
+@pytest.fixture(scope="module")
+def replay(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replay]:
+    filled = methods.filled_replay(Path(tmp_path_factory.mktemp("replay")) / "replay", episodes=2)
+    yield filled
+    filled.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "encoded", "with_gradient"),
+    [
+        ("drqv2", 2, 1),  # o_t with gradient, o_{t+3}
+        ("drqv2+cbm", 3, 1),  # and o_{t+1}
+        ("drq", 4, 2),  # two shifts each of o_t and o_{t+1}
+        ("drq+cbm", 4, 1),  # the critic's second shift carries no gradient
+    ],
+)
+def test_images_are_counted(replay: Replay, name: str, encoded: int, with_gradient: int) -> None:
+    work, batch = methods.Update(name, replay).work, make_config(name, preset="laptop").agent.batch_size
+    assert (work.encoded, work.with_gradient) == (encoded * batch, with_gradient * batch)
+
+
+def test_operations_are_those_of_the_convolutions(replay: Replay) -> None:
+    """`drqv2+dynamics` encodes one batch more than `drqv2`; beside it, its transition model is small."""
+    more = [methods.Update(name, replay).work.operations for name in ("drqv2+dynamics", "drqv2")]
+    config = make_config("drqv2", preset="laptop")
+    side, channels, per_image = config.env.size, 9, 0
+    for stride in config.agent.conv_strides:
+        side = (side - 3) // stride + 1
+        per_image += 2 * side * side * 9 * channels * 32
+        channels = 32
+    per_image += 2 * side * side * 32 * 50
+    assert more[0] - more[1] == pytest.approx(config.agent.batch_size * per_image, rel=0.1)
+
+
+def test_a_row_compares_time_with_arithmetic(replay: Replay) -> None:
+    reference = methods.Update("drqv2+cbm", replay)
+    row = methods.method_row("drqv2+cbm", replay, reference, rounds=1, megabytes=None)
+    assert row.details is not None
+    assert row.reference == pytest.approx(row.details["seconds_of_drqv2_cbm"])  # its own arithmetic
+    assert row.value == pytest.approx(row.ours / row.reference)
