@@ -1,0 +1,169 @@
+"""A run as numbers for the page: curves, series of metrics and analyses, settings. Rounded, and thinned where dense."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from cbm.analysis.runs import Line, Problem, Run
+from cbm.report.labels import Labels, flatten
+from cbm.report.published import DISTRACTION, PUBLISHED
+
+POINTS = 100  # of a training metric, over the whole length of a run
+_COUNTERS = frozenset({"env_step", "agent_step", "updates", "episode", "episode_length"})
+
+# What the page says about a measure that it knows; others are shown under their own names.
+MEASURES: dict[str, tuple[str, str]] = {
+    "ch_index": (
+        "CH index of physical states",
+        "Calinski-Harabasz index of the physical states under the agent's clusters. Higher: a cluster is a behaviour.",
+    ),
+    "ch_index_standardised": ("CH index, standardised states", "The same with every number of the state at unit scale."),
+    "background_accuracy": (
+        "background read from z",
+        "Held-out accuracy of a linear probe that guesses the background from the latent. At chance: nothing of it is left.",
+    ),
+    "state_r2": (
+        "physical state read from z (R²)",
+        "Held-out R² of a linear probe that predicts the physical state from the latent. 1: all of it is there.",
+    ),
+    "distraction_ratio": (
+        "distraction ratio",
+        "How far a change of background moves the latent, over how far states lie apart. 0: not at all.",
+    ),
+    "same_cluster": (
+        "same cluster before another background",
+        "How often two pictures of one moment before different backgrounds fall into the same cluster.",
+    ),
+    "clusters_used": ("clusters in use", "Clusters with at least one observation of the probe."),
+    "usage_entropy": ("entropy of cluster usage (nats)", "Of the shares of observations that clusters have."),
+    "p_entropy": ("entropy of the predicted assignment (nats)", "Mean over observations."),
+    "episode_return": ("return of training episodes", "With exploration; mean over the episodes of an interval."),
+    "loss/critic": ("critic loss", "Temporal-difference error, summed over the two critics."),
+    "loss/actor": ("actor loss", ""),
+    "loss/dynamics": ("dynamics loss", "Contrastive loss of the transition model, L_P."),
+    "loss/cluster": ("cluster loss", "Cross entropy of predicted and target assignments, L_CBM."),
+    "z/std": ("spread of latents", "Standard deviation of a latent coordinate over the batch. Near 0: a collapse."),
+    "cbm/prototypes_used": ("prototypes in use", "exp of the entropy of the mean assignment."),
+    "cbm/agreement": ("predicted = target assignment", "Share of the batch whose nearest prototype is the same in both."),
+    "cbm/p_entropy": ("entropy of predicted assignment (nats)", ""),
+    "cbm/q_entropy": ("entropy of target assignment (nats)", ""),
+}
+_REFERENCES = {"background_accuracy": "background_chance", "same_cluster": "same_cluster_chance"}  # drawn beside
+
+
+def page_data(
+    runs: Sequence[dict[str, Any]], labels: Sequence[Labels], problems: Iterable[Problem], **about: Any
+) -> dict[str, Any]:
+    """Everything that the page shows; `runs` are of `run_data`."""
+    return {
+        **about,
+        "runs": [
+            run | {"method": label.method, "distraction": label.distraction}
+            for run, label in zip(runs, labels, strict=True)
+        ],
+        "problems": [{"path": str(problem.path), "what": problem.what} for problem in problems],
+        "measures": {name: {"label": label, "help": text} for name, (label, text) in MEASURES.items()},
+        "references": _REFERENCES,
+        "published": [
+            paper._asdict() | {"distraction": DISTRACTION, "steps": 500_000} for paper in PUBLISHED
+        ],
+    }
+
+
+def run_data(run: Run) -> dict[str, Any]:
+    """One run, without its labels and its media."""
+    width = max(1, math.ceil(run.total_steps / POINTS))
+    episodes = [line for line in run.metrics if "episode_return" in line]
+    seed_steps = run.config["training"].get("seed_steps")
+    random = [line["episode_return"] for line in episodes if _is_number(seed_steps) and line["env_step"] <= seed_steps]
+    return {
+        "id": run_id(run),
+        "name": run.name,
+        "path": str(run.path),
+        "agent": run.agent,
+        "task": run.task,
+        "preset": run.preset,
+        "seed": run.seed,
+        "step": run.env_step,
+        "total": run.total_steps,
+        "state": run.status.state,
+        "reason": run.status.reason,
+        "returns": {split: _returns(run, split) for split in run.splits},
+        "random": _mean([value for value in random if _is_number(value)]),
+        "series": [
+            *_series(run.analysis, None),
+            *_series([line for line in run.metrics if "updates" in line], width),
+            *_series(episodes, width),
+        ],
+        "clusters": next((f"{line['clusters']}" for line in run.analysis if "clusters" in line), None),
+        "config": flatten(run.config),
+        "provenance": flatten(run.provenance),
+    }
+
+
+def run_id(run: Run) -> str:
+    """A name for a run that stays as long as its directory stays where it is."""
+    return hashlib.sha256(str(run.path.resolve()).encode()).hexdigest()[:12]
+
+
+def final_return(run: Run) -> float:
+    """The last mean return, on unseen videos where they were played; minus infinity before the first evaluation."""
+    for split in ("unseen", "train"):
+        returns = run.curve(split)[1]
+        if returns:
+            return returns[-1]
+    return -math.inf
+
+
+def _returns(run: Run, split: str) -> dict[str, list[Any]]:
+    lines = [line for line in run.evals if split in line]
+    return {
+        "steps": [line["env_step"] for line in lines],
+        "mean": [_rounded(line[split]["mean"]) for line in lines],
+        "std": [_rounded(line[split].get("std")) for line in lines],
+    }
+
+
+def _series(lines: Sequence[Line], width: int | None) -> list[dict[str, Any]]:
+    """Every number in the lines over environment steps; with `width`, means over intervals of so many steps.
+
+    Intervals are counted from 0 whatever the run has reached, so runs of one length have their points at equal steps.
+    """
+    bins: dict[int, list[Line]] = defaultdict(list)
+    for line in lines:
+        step = line["env_step"]
+        bins[step if width is None else math.ceil(step / width) * width].append(line)
+    names = {
+        key: None
+        for line in lines
+        for key, value in line.items()
+        if key not in _COUNTERS and _is_number(value)
+    }
+    if not names:
+        return []
+    steps = sorted(bins)
+    values = {
+        name: [_rounded(_mean([line[name] for line in bins[step] if _is_number(line.get(name))])) for step in steps]
+        for name in names
+    }
+    return [{"steps": steps, "values": values}]
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return math.fsum(values) / len(values) if values else None
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _rounded(value: Any) -> float | int | None:
+    """Five significant digits: more than a screen shows."""
+    if not _is_number(value):
+        return None
+    short = float(f"{value:.5g}")
+    return int(short) if short.is_integer() and abs(short) < 1e15 else short

@@ -1,0 +1,90 @@
+"""Which runs belong together: the names of their method and of their distraction.
+
+Runs are averaged over seeds only when nothing else tells them apart. Two runs of `drqv2+cbm` with 32 and 128 prototypes
+are two methods here, and are called by the setting in which they differ.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import PurePath
+from typing import Any, NamedTuple
+
+from cbm.analysis.runs import Run
+
+# Settings that change no result, or only when something is written down, or how long a run goes on.
+_BESIDE_THE_POINT = frozenset({"seed", "preset", "agent_name", "agent.compile", "agent.mixed_precision"})
+_OF_TRAINING = frozenset({"training.seed_steps", "training.replay_capacity"})  # all that counts of `training`
+_OF_THE_DISTRACTION = frozenset(
+    f"env.{name}" for name in ("task", "env_id", "distraction", "scale", "num_videos", "dynamic", "videos", "renderer")
+)
+
+
+class Labels(NamedTuple):
+    method: str
+    distraction: str
+
+
+def label_runs(runs: Sequence[Run]) -> list[Labels]:
+    """The labels of each run, among these runs."""
+    flat = [flatten(run.config) for run in runs]
+    presets = len({run.preset for run in runs}) > 1
+    groups: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for index, run in enumerate(runs):
+        groups[run.agent, run.preset].append(index)
+    labels: dict[int, Labels] = {}
+    for (agent, preset), members in groups.items():
+        varying = _varying([(runs[i].task, flat[i]) for i in members])
+        for i in members:
+            settings = [f"{key.rpartition('.')[2]} {_shown(flat[i][key])}" for key in varying if key in flat[i]]
+            parts = [*([preset] if presets else []), *settings]
+            labels[i] = Labels(f"{agent} ({', '.join(parts)})" if parts else agent, distraction_label(runs[i]))
+    return [labels[index] for index in range(len(runs))]
+
+
+def _varying(configs: list[tuple[str, Mapping[str, Any]]]) -> list[str]:
+    """Settings in which runs of one agent differ on one and the same task. A key that one run lacks tells nothing."""
+    found: dict[str, None] = {}
+    for task in {task for task, _ in configs}:
+        same = [config for at, config in configs if at == task]
+        for key in {key: None for config in same for key in config}:
+            if _counts(key) and len({_shown(config[key]) for config in same if key in config}) > 1:
+                found[key] = None
+    return sorted(found)
+
+
+def _counts(key: str) -> bool:
+    if key.startswith("training."):
+        return key in _OF_TRAINING
+    return key not in _BESIDE_THE_POINT and key not in _OF_THE_DISTRACTION
+
+
+def distraction_label(run: Run) -> str:
+    """The distraction with what was changed in it: `background, 8 videos, dynamic`."""
+    env = run.config["env"]
+    parts = [run.distraction]
+    if env.get("scale") is not None:
+        parts.append(f"scale {_shown(env['scale'])}")
+    if env.get("num_videos") is not None:
+        parts.append(f"{_shown(env['num_videos'])} videos")
+    if env.get("dynamic"):
+        parts.append("dynamic")
+    if run.distraction != "none" and env.get("videos", "builtin") != "builtin":
+        parts.append(f"videos of {PurePath(str(env['videos'])).name}")
+    return ", ".join(parts)
+
+
+def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """A tree of settings as dotted names."""
+    flat: dict[str, Any] = {}
+    for key, value in tree.items():
+        if isinstance(value, Mapping) and value:
+            flat |= flatten(value, f"{prefix}{key}.")
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat
+
+
+def _shown(value: Any) -> str:
+    return ",".join(map(_shown, value)) if isinstance(value, list | tuple) else str(value)

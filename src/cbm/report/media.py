@@ -1,0 +1,270 @@
+"""Films, pictures and embeddings of runs: what there is, and which of it fits into a page.
+
+A page that is served takes them from the disk. A page that is a file carries them inside, as they are while that fits;
+otherwise smaller, the best run of each setting first, until the page is full. What is left out is named.
+"""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+import json
+import math
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Literal
+
+from cbm.analysis.runs import Problem, Run
+from cbm.report.data import final_return, run_id
+from cbm.report.labels import Labels
+
+Kind = Literal["film", "figure", "tsne", "frames"]
+CAPTIONS: dict[str, str] = {  # in this order on the page; others follow
+    "gallery": "nearest observations of prototypes",
+    "saliency": "where the encoder looks",
+    "ch_index": "CH index over training",
+    "assignments": "assignments to prototypes",
+    "generalization": "returns on unseen videos",
+    "gallery_all": "nearest observations of every prototype",
+}
+_FILM_HEIGHT, _PICTURE_WIDTH, _FRAME = 200, 1000, 40  # pixels, of what is made smaller
+_SMALL_FILM = 60_000  # bytes; below that a film stays as it is
+_MOST_PIXELS = 80_000_000
+TYPES = {".mp4": "video/mp4", ".png": "image/png", ".svg": "image/svg+xml"}
+
+
+@dataclass(frozen=True)
+class Medium:
+    """One film, picture, sheet of frames or embedding of a run."""
+
+    run: str  # its id
+    kind: Kind
+    name: str
+    path: Path
+    type: str
+    about: Mapping[str, Any] = field(default_factory=dict)  # what the page needs to know to show it
+
+    @property
+    def key(self) -> str:
+        return f"{self.run}/{self.kind}/{self.path.name}"
+
+    def describe(self) -> dict[str, Any]:
+        return {"kind": self.kind, "name": self.name, "type": self.type, **self.about}
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """The media that a page carries, by key; what it could not carry, and what could not be read."""
+
+    texts: Mapping[str, str]
+    about: Mapping[str, Mapping[str, Any]]  # what shrinking changed, by key
+    left_out: Sequence[Medium]
+    problems: Sequence[Problem]
+
+
+def media_of(run: Run, problems: list[Problem]) -> list[Medium]:
+    """What a run has to show, in the order in which it is shown."""
+    own = run_id(run)
+    found = [Medium(own, "film", path.stem, path, TYPES[".mp4"], _film_step(path)) for path in reversed(run.films)]
+    embedding = {path.suffix: path for path in run.figures.get("tsne", ())}.get(".csv")
+    sheet = {path.suffix: path for path in run.figures.get("tsne_frames", ())}
+    if embedding is not None:
+        found.append(Medium(own, "tsne", "tsne", embedding, "application/json"))
+        if ".png" in sheet and ".json" in sheet:
+            layout = _sheet_layout(sheet[".json"], problems)
+            if layout is not None:
+                found.append(Medium(own, "frames", "tsne_frames", sheet[".png"], TYPES[".png"], layout))
+    known = list(CAPTIONS)
+    for name in sorted(run.figures, key=lambda name: (known.index(name) if name in known else len(known), name)):
+        if name == "tsne_frames" or (embedding is not None and name.startswith("tsne")):
+            continue
+        files = {path.suffix: path for path in run.figures[name]}
+        path = files.get(".png") or files.get(".svg")
+        if path is not None:
+            caption = CAPTIONS.get(name, name.replace("_", " "))
+            found.append(Medium(own, "figure", name, path, TYPES[path.suffix], {"caption": caption}))
+    return found
+
+
+def _film_step(path: Path) -> dict[str, Any]:
+    match = re.search(r"(\d{6,})$", path.stem)
+    return {} if match is None else {"step": int(match.group(1))}
+
+
+def _sheet_layout(path: Path, problems: list[Problem]) -> dict[str, int] | None:
+    """How many frames of which size lie on the sheet, in how many columns."""
+    try:
+        layout = json.loads(path.read_bytes())
+        numbers = {name: int(layout[name]) for name in ("width", "height", "columns", "count")}
+        if min(numbers.values()) < 1:
+            raise ValueError
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        problems.append(Problem(path, "does not say where the frames are (width, height, columns, count); left out"))
+        return None
+    return numbers
+
+
+def read_embedding(path: Path) -> str:
+    """tsne.csv as JSON, column by column. Raises ValueError where it is not one."""
+    with path.open(newline="", encoding="utf-8", errors="replace") as file:
+        rows = [row for row in csv.DictReader(file) if _finite(row.get("x")) and _finite(row.get("y"))]
+    if not rows:
+        raise ValueError("has no points (columns x and y)")
+    names = sorted({row.get("background") or "" for row in rows})
+    columns: dict[str, Any] = {
+        "x": [_number(row["x"], 4) for row in rows],
+        "y": [_number(row["y"], 4) for row in rows],
+        "prototype": [1 if row.get("kind") == "prototype" else 0 for row in rows],
+        "backgrounds": names,
+        "background": [names.index(row.get("background") or "") for row in rows],
+    }
+    for name in ("value", "step", "frame", "episode"):
+        if any(_finite(row.get(name)) for row in rows):
+            columns[name] = [_number(row.get(name), 5) for row in rows]
+    return json.dumps(columns, separators=(",", ":"), allow_nan=False)
+
+
+def _finite(text: Any) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except (TypeError, ValueError):
+        return False
+
+
+def _number(text: Any, digits: int) -> float | int | None:
+    if not _finite(text):
+        return None
+    value = float(f"{float(text):.{digits}g}")
+    return int(value) if value.is_integer() else value
+
+
+def embed(media: Sequence[Medium], runs: Sequence[Run], labels: Sequence[Labels], budget: int) -> Embedded:
+    """The media that fit into `budget` bytes of page."""
+    texts: dict[str, str] = {}
+    about: dict[str, Mapping[str, Any]] = {}
+    left_out: list[Medium] = []
+    problems: list[Problem] = []
+    whole = sum(_text_size(medium) for medium in media) <= budget
+    for medium in media if whole else _by_importance(media, runs, labels):
+        if budget <= 0:
+            left_out.append(medium)
+            continue
+        try:
+            data, changed = _content(medium, shrink=not whole)
+        except (OSError, ValueError) as error:
+            problems.append(Problem(medium.path, f"cannot be shown ({_reason(error)}); left out"))
+            continue
+        text = data if isinstance(data, str) else base64.b64encode(data).decode()
+        if len(text) > budget:
+            left_out.append(medium)
+            if len(text) < 100_000:  # hardly anything else will fit; do not try it all
+                budget = 0
+            continue
+        budget -= len(text)
+        texts[medium.key], about[medium.key] = text, changed
+    return Embedded(texts, about, left_out, problems)
+
+
+def _text_size(medium: Medium) -> int:
+    try:
+        size = medium.path.stat().st_size
+    except OSError:
+        return 0
+    return size if medium.kind == "tsne" else size * 4 // 3 + 4  # base64
+
+
+def _reason(error: Exception) -> str:
+    return error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+
+
+def _by_importance(media: Sequence[Medium], runs: Sequence[Run], labels: Sequence[Labels]) -> Iterable[Medium]:
+    """The best run of each task, method and distraction first, of each kind one; then the others."""
+    settings: dict[tuple[str, ...], list[Run]] = defaultdict(list)
+    for run, label in zip(runs, labels, strict=True):
+        settings[run.task, *label].append(run)
+    place = {
+        run_id(run): rank
+        for same in settings.values()
+        for rank, run in enumerate(sorted(same, key=final_return, reverse=True))
+    }
+    kinds = ("film", "gallery", "tsne", "frames", "saliency", "assignments")
+    count: dict[tuple[str, str], int] = defaultdict(int)
+    order = []
+    for medium in media:
+        count[medium.run, medium.kind] += 1
+        again = medium.kind == "film" and count[medium.run, medium.kind] > 1  # an older film of the same run
+        sort = medium.name if medium.kind == "figure" else medium.kind
+        rank = kinds.index(sort) if sort in kinds else len(kinds) + (medium.name == "gallery_all")
+        order.append((place[medium.run] + again * len(runs), rank, medium))
+    return [medium for *_, medium in sorted(order, key=lambda entry: entry[:2])]
+
+
+def _content(medium: Medium, shrink: bool) -> tuple[bytes | str, Mapping[str, Any]]:
+    """The bytes of a medium (of an embedding: JSON) and what shrinking changed."""
+    if medium.kind == "tsne":
+        return read_embedding(medium.path), {}
+    if medium.kind == "film":
+        data = medium.path.read_bytes()
+        return (shrink_film(data) if shrink and len(data) > _SMALL_FILM else data), {}
+    if medium.type == TYPES[".svg"]:
+        return medium.path.read_bytes(), {}
+    return _picture(medium, shrink)
+
+
+def shrink_film(data: bytes) -> bytes:
+    """The same film, at most 200 pixels high and packed harder; as it was where that does not help."""
+    import av
+
+    output = io.BytesIO()
+    try:
+        with av.open(io.BytesIO(data)) as source, av.open(output, "w", format="mp4") as target:
+            old = source.streams.video[0]
+            scale = min(1.0, _FILM_HEIGHT / old.height)
+            width, height = (max(2, round(side * scale / 2) * 2) for side in (old.width, old.height))
+            new = target.add_stream("libx264", rate=Fraction(old.average_rate or 25))
+            new.width, new.height, new.pix_fmt = width, height, "yuv420p"
+            new.options = {"crf": "30", "preset": "veryfast"}
+            for frame in source.decode(old):
+                target.mux(new.encode(frame.reformat(width, height, "yuv420p")))
+            target.mux(new.encode())
+    except (av.FFmpegError, IndexError) as error:
+        raise ValueError(f"not a film: {error}") from None
+    small = output.getvalue()
+    return small if len(small) < len(data) else data
+
+
+def _picture(medium: Medium, shrink: bool) -> tuple[bytes, Mapping[str, Any]]:
+    from PIL import Image
+
+    try:
+        with Image.open(medium.path) as image:
+            if image.width * image.height > _MOST_PIXELS:
+                raise ValueError("too large for a page")
+            image.load()  # a half-written picture is found out here, not by the reader of the page
+            if not shrink:
+                return medium.path.read_bytes(), {}
+            changed: dict[str, Any] = {"type": "image/webp"}
+            if medium.kind == "frames":
+                about = medium.about
+                scale = min(1.0, _FRAME / max(about["width"], about["height"]))
+                changed |= {side: max(1, round(about[side] * scale)) for side in ("width", "height")}
+                rows = math.ceil(about["count"] / about["columns"])
+                size = (changed["width"] * about["columns"], changed["height"] * rows)
+            else:
+                scale = min(1.0, _PICTURE_WIDTH / image.width)
+                size = (round(image.width * scale), max(1, round(image.height * scale)))
+            if max(size) > 16_383:
+                raise ValueError("too large for a page")
+            output = io.BytesIO()
+            paper = Image.new("RGBA", image.size, "white")
+            paper.alpha_composite(image.convert("RGBA"))
+            paper.convert("RGB").resize(size, Image.Resampling.LANCZOS).save(output, "WEBP", quality=70)
+    except (Image.DecompressionBombError, SyntaxError) as error:
+        raise ValueError(str(error)) from None
+    small, whole = output.getvalue(), medium.path.stat().st_size
+    return (small, changed) if len(small) < whole or medium.kind == "frames" else (medium.path.read_bytes(), {})

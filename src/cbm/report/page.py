@@ -1,0 +1,124 @@
+"""The page as one file: template, style, script and data in one text, with nothing to fetch."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from cbm import __version__
+from cbm.analysis.runs import Loaded, Problem, Run
+from cbm.report.data import page_data, run_data
+from cbm.report.labels import label_runs
+from cbm.report.media import Medium, embed, media_of
+
+_SCRIPTS = ("base.js", "stats.js", "chart.js", "tsne.js", "sections.js", "page.js")
+_NARROW = "default-src 'none'; img-src data: blob:; media-src data: blob:"  # nothing from anywhere
+_LIVE = "default-src 'none'; img-src 'self' data: blob:; media-src 'self' blob:; connect-src 'self'"
+
+
+@dataclass(frozen=True)
+class Written:
+    """A page on the disk, and what is not in it."""
+
+    path: Path
+    size: int
+    left_out: Sequence[Medium]
+    problems: Sequence[Problem]
+
+
+def write_page(loaded: Loaded, path: Path, title: str, budget: int) -> Written:
+    """The page of these runs as a file of at most about `budget` bytes."""
+    problems = list(loaded.problems)
+    labels = label_runs(loaded.runs)
+    media = {run.path: media_of(run, problems) for run in loaded.runs}
+    runs = [run_data(run) for run in loaded.runs]
+    numbers = len(to_json(runs))
+    everything = [medium for found in media.values() for medium in found]
+    embedded = embed(everything, loaded.runs, labels, budget - numbers - 250_000)
+    problems += embedded.problems
+    places = {key: f"m{index}" for index, key in enumerate(embedded.texts)}
+    left_out = {medium.key for medium in embedded.left_out}
+    for run, found in zip(runs, media.values(), strict=True):
+        run["media"] = [
+            medium.describe() | embedded.about[medium.key] | {"embed": places[medium.key]}
+            if medium.key in places
+            else medium.describe() | {"left_out": True}
+            for medium in found
+            if medium.key in places or medium.key in left_out
+        ]
+    data = page_data(runs, labels, problems, **about(title, live=False))
+    blocks = [
+        f'<script type="text/plain" id="{places[key]}">{_escape(text)}</script>'
+        for key, text in embedded.texts.items()
+    ]
+    text = assemble(data, blocks)
+    encoded = text.encode()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        aside.write_bytes(encoded)
+        os.replace(aside, path)
+    finally:
+        aside.unlink(missing_ok=True)
+    return Written(path, len(encoded), embedded.left_out, problems)
+
+
+def about(title: str, live: bool) -> dict[str, Any]:
+    return {
+        "title": title,
+        "version": __version__,
+        "made": datetime.now(UTC).isoformat(timespec="seconds"),
+        "live": live,
+    }
+
+
+def assemble(data: Mapping[str, Any], blocks: Sequence[str] = ()) -> str:
+    """The text of the page. Its script and its style are allowed by their checksums, and no other."""
+    static = resources.files("cbm.report") / "static"
+    style = (static / "page.css").read_text(encoding="utf-8")
+    parts = "\n".join((static / name).read_text(encoding="utf-8") for name in _SCRIPTS)
+    script = f'"use strict";\n(() => {{\n{parts}\n}})();\n'
+    policy = f"{_LIVE if data['live'] else _NARROW}; script-src {_checksum(script)}; style-src {_checksum(style)}"
+    page = (static / "page.html").read_text(encoding="utf-8")
+    holes = {
+        "policy": policy,
+        "style": style,
+        "data": to_json(data),
+        "media": "\n".join(blocks),
+        "script": script,
+    }
+    for name, text in holes.items():
+        before, hole, after = page.partition(f"{{{{{name}}}}}")
+        assert hole, f"page.html has no {{{{{name}}}}}"
+        page = before + text + after
+    return page
+
+
+def to_json(data: Any) -> str:
+    """JSON that can stand inside a script element whatever is in it."""
+    return _escape(json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False))
+
+
+def _escape(text: str) -> str:
+    text = text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+    return text.encode("utf-8", "replace").decode()  # a lone surrogate, as odd file names have, becomes a question mark
+
+
+def _checksum(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def count_states(runs: Sequence[Run]) -> str:
+    """`5 runs: 4 complete, 1 running`."""
+    found = Counter(run.status.state for run in runs)
+    states = ", ".join(f"{found[state]} {state}" for state in ("complete", "running", "stopped", "failed") if found[state])
+    return f"{len(runs)} run{'s' * (len(runs) != 1)}: {states}" if runs else "no runs"

@@ -1,0 +1,216 @@
+"""The page live on localhost: it asks for new numbers every few seconds and keeps its filters and its zoom."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import threading
+import time
+from collections.abc import Sequence
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, ClassVar
+from urllib.parse import quote, unquote, urlsplit
+
+from cbm.analysis.runs import Problem, Run, load_runs
+from cbm.errors import CBMError
+from cbm.report.data import page_data, run_data, run_id
+from cbm.report.labels import label_runs
+from cbm.report.media import Medium, media_of, read_embedding
+from cbm.report.page import about, assemble, to_json
+
+_PAUSE = 1.5  # seconds for which an answer is given again without a look at the disk
+_CHUNK = 1 << 18
+
+
+class Board:
+    """What the runs below some folders show now. Runs whose files did not change are not worked out again."""
+
+    def __init__(self, paths: Sequence[Path], title: str) -> None:
+        self._paths, self._title = paths, title
+        self._known: dict[str, tuple[Run, dict[str, Any]]] = {}
+        self._media: dict[str, Medium] = {}
+        self._lock = threading.Lock()
+        self._asked = -1e9
+        self._text, self._tag = "", ""
+
+    def data(self) -> tuple[str, str]:
+        """The numbers as JSON, and a tag that changes with them."""
+        with self._lock:
+            if time.monotonic() - self._asked > _PAUSE:
+                text = to_json(self._look())
+                self._text, self._tag = text, hashlib.sha256(text.encode()).hexdigest()[:16]
+                self._asked = time.monotonic()
+            return self._text, self._tag
+
+    def medium(self, key: str) -> Medium | None:
+        """A file that the page may ask for: one that was listed, and nothing else."""
+        with self._lock:
+            return self._media.get(key)
+
+    def _look(self) -> dict[str, Any]:
+        loaded = load_runs(self._paths)
+        problems = list(loaded.problems)
+        runs = []
+        media: dict[str, Medium] = {}
+        for run in loaded.runs:
+            found = media_of(run, problems)
+            media |= {medium.key: medium for medium in found}
+            runs.append(self._run(run) | {"media": [_described(medium) for medium in found]})
+        self._media = media
+        here = {run_id(run) for run in loaded.runs}
+        self._known = {own: known for own, known in self._known.items() if own in here}
+        told = about(self._title, live=True) | {"made": None}  # the same bytes as long as nothing has happened
+        return page_data(runs, label_runs(loaded.runs), problems, **told)
+
+    def _run(self, run: Run) -> dict[str, Any]:
+        own = run_id(run)
+        old = self._known.get(own)
+        if old is None or not _same(old[0], run):
+            self._known[own] = (run, run_data(run))
+        return self._known[own][1]
+
+
+def _same(old: Run, new: Run) -> bool:
+    """Whether nothing happened between two looks: the reader gives the very same lines for files that did not change."""
+    lines = all(getattr(old, name) is getattr(new, name) for name in ("evals", "metrics", "analysis", "timings"))
+    return lines and (old.status, old.name, old.config) == (new.status, new.name, new.config)
+
+
+def _described(medium: Medium) -> dict[str, Any]:
+    try:
+        version = medium.path.stat().st_mtime_ns
+    except OSError:
+        version = 0
+    return medium.describe() | {"url": f"media/{quote(medium.key)}?v={version}"}
+
+
+class Server(ThreadingHTTPServer):
+    """For this machine only."""
+
+    daemon_threads = True
+    allow_reuse_address = True
+
+    def __init__(self, board: Board, port: int) -> None:
+        self.board = board
+        try:
+            super().__init__(("127.0.0.1", port), Handler)
+        except (OSError, OverflowError) as error:
+            raise CBMError(_port_hint(port, error)) from None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}/"
+
+
+def _port_hint(port: int, error: Exception) -> str:
+    if not 0 <= port < 65536:
+        return f"--port {port}: ports go from 1 to 65535; 0 takes any that is free."
+    reason = getattr(error, "strerror", None) or str(error)
+    return f"port {port} cannot be had ({reason}). Type --port {port + 1 if port < 65535 else 0}, or --port 0 for any."
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Three things to ask for: the page, its numbers, and the files that the numbers name."""
+
+    server: Server
+    protocol_version = "HTTP/1.1"
+    server_version = "cbm"
+    sys_version = ""
+    _HOSTS: ClassVar[frozenset[str]] = frozenset({"localhost", "127.0.0.1"})
+
+    def do_GET(self) -> None:
+        if (self.headers.get("Host") or "").rpartition(":")[0] not in self._HOSTS:  # a foreign name that points here
+            self._error(HTTPStatus.FORBIDDEN)
+            return
+        path = unquote(urlsplit(self.path).path)
+        try:
+            if path == "/":
+                self._page()
+            elif path == "/data.json":
+                self._numbers()
+            elif path.startswith("/media/") and (medium := self.server.board.medium(path[7:])) is not None:
+                self._medium(medium)
+            else:
+                self._error(HTTPStatus.NOT_FOUND)
+        except (BrokenPipeError, ConnectionResetError):  # the reader went away
+            self.close_connection = True
+
+    do_HEAD = do_GET
+
+    def _page(self) -> None:
+        self._send(assemble({"live": True}).encode(), "text/html; charset=utf-8", {"Cache-Control": "no-store"})
+
+    def _numbers(self) -> None:
+        text, tag = self.server.board.data()
+        headers = {"ETag": f'"{tag}"', "Cache-Control": "no-cache"}
+        if self.headers.get("If-None-Match") == f'"{tag}"':
+            self._head(HTTPStatus.NOT_MODIFIED, headers)
+        else:
+            self._send(text.encode(), "application/json", headers)
+
+    def _medium(self, medium: Medium) -> None:
+        try:
+            if medium.kind == "tsne":
+                self._send(read_embedding(medium.path).encode(), medium.type, {})
+            else:
+                self._file(medium)
+        except (ConnectionError, TimeoutError):
+            raise
+        except (OSError, ValueError):
+            self._error(HTTPStatus.NOT_FOUND)
+
+    def _file(self, medium: Medium) -> None:
+        with medium.path.open("rb") as file:
+            size = medium.path.stat().st_size
+            first, last = 0, size - 1
+            headers = {"Content-Type": medium.type, "Accept-Ranges": "bytes", "Cache-Control": "no-cache"}
+            asked = re.fullmatch(r"bytes=(\d*)-(\d*)", self.headers.get("Range", ""))
+            status = HTTPStatus.OK
+            if asked and any(asked.groups()):
+                start, end = asked.groups()
+                first = int(start) if start else max(0, size - int(end))
+                last = min(int(end), size - 1) if start and end else size - 1
+                if first > last:
+                    self._head(HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE, {"Content-Range": f"bytes */{size}"})
+                    return
+                status = HTTPStatus.PARTIAL_CONTENT
+                headers["Content-Range"] = f"bytes {first}-{last}/{size}"
+            rest = last - first + 1
+            self._head(status, headers | {"Content-Length": str(rest)})
+            if self.command == "HEAD":
+                return
+            file.seek(first)
+            while rest > 0:
+                part = file.read(min(_CHUNK, rest))
+                if not part:
+                    self.close_connection = True
+                    return
+                self.wfile.write(part)
+                rest -= len(part)
+
+    def _send(self, content: bytes, kind: str, headers: dict[str, str]) -> None:
+        self._head(HTTPStatus.OK, {"Content-Type": kind, "Content-Length": str(len(content)), **headers})
+        if self.command != "HEAD":
+            self.wfile.write(content)
+
+    def _head(self, status: HTTPStatus, headers: dict[str, str]) -> None:
+        self.send_response(status)
+        self.send_header("X-Content-Type-Options", "nosniff")
+        for name, value in headers.items():
+            self.send_header(name, value)
+        if "Content-Length" not in headers and status != HTTPStatus.NOT_MODIFIED:
+            self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def _error(self, status: HTTPStatus) -> None:
+        self._head(status, {})
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing: a terminal that trains is no place for a log of requests."""
+
+
+def problems_of(paths: Sequence[Path]) -> list[Problem]:
+    """What is wrong with the folders themselves, before anything is served."""
+    return [Problem(path, "is not there" if not path.exists() else "is a file") for path in paths if not path.is_dir()]

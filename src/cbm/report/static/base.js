@@ -1,0 +1,117 @@
+// Elements, numbers as text, and the media that the page carries or its server has.
+
+const $ = (id) => document.getElementById(id);
+
+/** An element. Strings become text nodes, never markup. */
+function el(tag, props = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [key, value] of Object.entries(props)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
+    else if (key === "class") node.className = value;
+    else if (key === "checked" || key === "value" || key === "selected" || key === "open") node[key] = value;
+    else node.setAttribute(key, value === true ? "" : value);
+  }
+  node.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  return node;
+}
+
+function svg(tag, props = {}, ...children) {
+  const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [key, value] of Object.entries(props)) if (value !== null && value !== undefined) node.setAttribute(key, value);
+  node.append(...children.flat());
+  return node;
+}
+
+const unique = (values) => [...new Set(values)];
+const text_order = (a, b) => String(a).localeCompare(String(b), "en", { numeric: true });
+
+/** 12000 -> "12K". */
+function steps_text(value) {
+  if (value === null || value === undefined) return "–";
+  const size = Math.abs(value);
+  if (size >= 1e6) return `${+(value / 1e6).toPrecision(4)}M`;
+  if (size >= 1e3) return `${+(value / 1e3).toPrecision(4)}K`;
+  return String(+value.toPrecision(4));
+}
+
+function number_text(value) {
+  if (value === null || value === undefined || Number.isNaN(value)) return "–";
+  const size = Math.abs(value);
+  if (size !== 0 && (size >= 1e6 || size < 1e-3)) return value.toExponential(2);
+  if (size >= 100) return value.toFixed(0);
+  if (size >= 10) return value.toFixed(1);
+  return String(+value.toPrecision(3));
+}
+
+const split_text = (split) => ({ train: "training videos", unseen: "unseen videos" })[split] ?? split;
+
+/** A setting as it stands in config.json. */
+const setting_text = (value) =>
+  value === undefined ? "not set" : typeof value === "string" ? value : JSON.stringify(value).replaceAll(",", ", ");
+
+const made_urls = new Map();
+
+/** Where an img or a video finds a medium: an address of the server, or a blob out of the page itself. */
+function media_url(medium) {
+  if (medium.url) return medium.url;
+  if (!made_urls.has(medium.embed)) {
+    const packed = atob($(medium.embed).textContent);
+    const bytes = new Uint8Array(packed.length);
+    for (let i = 0; i < packed.length; i += 1) bytes[i] = packed.charCodeAt(i);
+    made_urls.set(medium.embed, URL.createObjectURL(new Blob([bytes], { type: medium.type })));
+  }
+  return made_urls.get(medium.embed);
+}
+
+/** A medium that is JSON. */
+async function media_json(medium) {
+  if (!medium.url) return JSON.parse($(medium.embed).textContent);
+  const answer = await fetch(medium.url);
+  if (!answer.ok) throw new Error(`the server answered ${answer.status}`);
+  return answer.json();
+}
+
+/** Calls `show` once the element comes near the window. */
+const shows = new WeakMap();
+const near = new IntersectionObserver(
+  (entries) => {
+    for (const entry of entries) {
+      if (!entry.isIntersecting) continue;
+      near.unobserve(entry.target);
+      shows.get(entry.target)?.();
+    }
+  },
+  { rootMargin: "300px" },
+);
+function when_near(node, show) {
+  shows.set(node, show);
+  near.observe(node);
+}
+
+function save_text(name, type, text) {
+  const link = el("a", { href: URL.createObjectURL(new Blob([text], { type })), download: name });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+}
+
+const csv_line = (cells) =>
+  cells
+    .map((cell) => {
+      const text = cell === null || cell === undefined ? "" : String(cell);
+      return /[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+    })
+    .join(",");
+
+const announce = (text) => {
+  $("announce").textContent = text;
+};
+
+/** Puts the wanted children into a parent, moving and removing as little as possible: films go on playing. */
+function keep_children(parent, wanted) {
+  const set = new Set(wanted);
+  for (const child of [...parent.children]) if (!set.has(child)) child.remove();
+  wanted.forEach((child, i) => {
+    if (parent.children[i] !== child) parent.insertBefore(child, parent.children[i] ?? null);
+  });
+}

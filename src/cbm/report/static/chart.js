@@ -1,0 +1,420 @@
+// Panels of lines over environment steps. All panels of a chart share their range of steps; each has its own height.
+
+const MARGIN = { top: 8, right: 14, bottom: 34, left: 48 };
+const DASHES = ["", "7 4", "2 3", "10 3 2 3", "4 2", "12 4", "1 2 6 2", "3 5"];
+const MARKS = ["circle", "square", "triangle", "diamond", "down", "plus", "cross", "ring"];
+const COLOURS = 8;
+
+/** How a method looks, everywhere on the page: colour, dashes and mark, so that it is told apart in grey as well. */
+const look_of = (index) => ({
+  colour: `var(--c${index % COLOURS})`,
+  dash: DASHES[(index + Math.floor(index / COLOURS)) % DASHES.length],
+  mark: MARKS[(index + 3 * Math.floor(index / COLOURS)) % MARKS.length],
+});
+
+function mark_path(mark, x, y, r) {
+  const at = (points) => `M${points.map(([dx, dy]) => `${(x + dx * r).toFixed(1)},${(y + dy * r).toFixed(1)}`).join("L")}`;
+  if (mark === "square") return `${at([[-0.9, -0.9], [0.9, -0.9], [0.9, 0.9], [-0.9, 0.9]])}Z`;
+  if (mark === "triangle") return `${at([[0, -1.1], [1.1, 0.9], [-1.1, 0.9]])}Z`;
+  if (mark === "down") return `${at([[0, 1.1], [1.1, -0.9], [-1.1, -0.9]])}Z`;
+  if (mark === "diamond") return `${at([[0, -1.3], [1.1, 0], [0, 1.3], [-1.1, 0]])}Z`;
+  if (mark === "plus") return `${at([[-1.2, 0], [1.2, 0]])}${at([[0, -1.2], [0, 1.2]])}`;
+  if (mark === "cross") return `${at([[-1, -1], [1, 1]])}${at([[-1, 1], [1, -1]])}`;
+  return `M${x - r},${y}a${r},${r} 0 1,0 ${2 * r},0a${r},${r} 0 1,0 ${-2 * r},0`;
+}
+const is_open = (mark) => mark === "plus" || mark === "cross" || mark === "ring";
+
+/** A short piece of a line, for legends. */
+function swatch(look) {
+  const path = svg("path", { d: "M1,7H33", stroke: look.colour, "stroke-width": 2, "stroke-dasharray": look.dash, fill: "none" });
+  const mark = svg("path", {
+    d: mark_path(look.mark, 17, 7, 3.6),
+    stroke: look.colour,
+    "stroke-width": 1.5,
+    fill: is_open(look.mark) ? "var(--surface)" : look.colour,
+  });
+  return svg("svg", { width: 34, height: 14, viewBox: "0 0 34 14", "aria-hidden": "true", class: "swatch" }, path, mark);
+}
+
+/** Round numbers between two ends. */
+function ticks(low, high, count) {
+  const raw = (high - low) / Math.max(1, count);
+  const power = 10 ** Math.floor(Math.log10(raw));
+  const step = [1, 2, 2.5, 5, 10].map((m) => m * power).find((s) => s >= raw) ?? raw;
+  const found = [];
+  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9; i += 1) found.push(+(i * step).toPrecision(12));
+  return found;
+}
+
+class Chart {
+  /** `draw_again` is called when the zoom has changed; `label` names the y axis. */
+  constructor(holder) {
+    this.holder = holder;
+    this.grid = el("div", { class: "panels" });
+    this.holder.append(this.grid);
+    this.panels = new Map();
+    this.x = null; // the range of steps that is zoomed to, in every panel
+    this.y = new Map(); // panel key -> its range
+    this.wide = null; // the key of the panel that takes the whole width
+    this.on_zoom = () => {};
+    new ResizeObserver(() => this.draw_soon()).observe(this.grid);
+  }
+
+  get zoomed() {
+    return this.x !== null || this.y.size > 0;
+  }
+
+  reset() {
+    this.x = null;
+    this.y.clear();
+    this.draw();
+    this.on_zoom();
+  }
+
+  /** Panels: [{key, title, label, lines: [{name, look, steps, values, low, high, n, of, thin}], rules, zero}]. */
+  set(panels) {
+    this.data = panels;
+    const nodes = panels.map((panel) => {
+      if (!this.panels.has(panel.key)) this.panels.set(panel.key, new Panel(this, panel.key));
+      return this.panels.get(panel.key);
+    });
+    if (!panels.some((panel) => panel.key === this.wide)) this.wide = null;
+    panels.forEach((panel, i) => {
+      nodes[i].data = panel;
+    });
+    keep_children(this.grid, nodes.map((node) => node.root));
+    this.draw();
+  }
+
+  /** From the first to the last step of anything that is shown. */
+  full() {
+    const steps = this.data.flatMap((panel) => panel.lines.flatMap((line) => [line.steps[0], line.steps.at(-1)]));
+    const [low, high] = [Math.min(...steps), Math.max(...steps)];
+    return Number.isFinite(low) && high > low ? [low, high] : [Number.isFinite(low) ? low - 1 : 0, Number.isFinite(low) ? low + 1 : 1];
+  }
+
+  zoom_x(low, high) {
+    const [first, last] = this.full();
+    const least = (last - first) / 500;
+    if (high - low < least) {
+      const middle = (low + high) / 2;
+      [low, high] = [middle - least / 2, middle + least / 2];
+    }
+    if (low < first) [low, high] = [first, Math.min(last, high + first - low)];
+    if (high > last) [low, high] = [Math.max(first, low + last - high), last];
+    this.x = high - low > (last - first) * 0.999 ? null : [low, high];
+  }
+
+  zoomed_now() {
+    this.draw_soon();
+    this.on_zoom();
+  }
+
+  draw_soon() {
+    this.waiting ??= requestAnimationFrame(() => {
+      this.waiting = null;
+      this.draw();
+    });
+  }
+
+  draw() {
+    if (!this.data) return;
+    for (const panel of this.data) this.panels.get(panel.key).draw();
+  }
+}
+
+let panels_made = 0;
+
+class Panel {
+  constructor(chart, key) {
+    this.chart = chart;
+    this.key = key;
+    this.clip = `clip${(panels_made += 1)}`;
+    this.title = el("h3");
+    this.grow = el("button", { type: "button", class: "small", title: "one panel, the whole width", onclick: () => this.toggle_wide() });
+    this.picture = svg("svg", { class: "plot", tabindex: 0, role: "img" });
+    this.tip = el("div", { class: "tip", hidden: true });
+    this.root = el("figure", { class: "panel" }, el("figcaption", {}, this.title, this.grow), el("div", { class: "plot-box" }, this.picture, this.tip));
+    this.pointers = new Map();
+    this.listen();
+  }
+
+  toggle_wide() {
+    this.chart.wide = this.chart.wide === this.key ? null : this.key;
+    this.chart.draw();
+    this.root.scrollIntoView({ block: "nearest" });
+  }
+
+  /** The ranges that are shown now. */
+  ranges() {
+    const x = this.chart.x ?? this.chart.full();
+    const y = this.chart.y.get(this.key);
+    return { x, y: y ?? this.natural_y(x) };
+  }
+
+  natural_y(x) {
+    let [low, high] = [Infinity, -Infinity];
+    const take = (value) => {
+      if (value === null || value === undefined || !Number.isFinite(value)) return;
+      low = Math.min(low, value);
+      high = Math.max(high, value);
+    };
+    for (const line of this.data.scale ?? this.data.lines) {
+      line.steps.forEach((step, i) => {
+        if (step < x[0] || step > x[1]) return;
+        take(line.values[i]);
+        take(line.low?.[i]);
+        take(line.high?.[i]);
+      });
+      for (const end of x) take(value_at(line, end));
+    }
+    for (const rule of this.data.rules ?? []) take(rule.value);
+    if (!Number.isFinite(low)) return [0, 1];
+    if (this.data.zero && low > 0 && !this.chart.x) low = 0;
+    const space = (high - low || Math.abs(high) || 1) * 0.06;
+    return [this.data.zero && low === 0 ? 0 : low - space, high + space];
+  }
+
+  draw() {
+    const { data, chart } = this;
+    const wide = chart.wide === this.key;
+    this.root.classList.toggle("wide", wide);
+    this.title.textContent = data.title;
+    this.grow.textContent = wide ? "smaller" : "larger";
+    this.grow.setAttribute("aria-label", `${data.title}: ${wide ? "smaller" : "larger"}`);
+    const width = Math.max(200, this.root.clientWidth || 320);
+    const height = wide ? Math.min(520, Math.max(300, width * 0.5)) : 230;
+    const { x, y } = this.ranges();
+    this.box = { left: MARGIN.left, right: width - MARGIN.right, top: MARGIN.top, bottom: height - MARGIN.bottom };
+    const { left, right, top, bottom } = this.box;
+    const at_x = (value) => left + ((value - x[0]) / (x[1] - x[0])) * (right - left);
+    const at_y = (value) => bottom - ((value - y[0]) / (y[1] - y[0])) * (bottom - top);
+    this.scale = { x, y, at_x, at_y, to_x: (px) => x[0] + ((px - left) / (right - left)) * (x[1] - x[0]), to_y: (py) => y[0] + ((bottom - py) / (bottom - top)) * (y[1] - y[0]) };
+    const frame = svg("g", { class: "axes" });
+    for (const value of ticks(y[0], y[1], Math.max(2, (bottom - top) / 45))) {
+      const py = at_y(value).toFixed(1);
+      frame.append(svg("path", { d: `M${left},${py}H${right}`, class: "grid" }), svg("text", { x: left - 6, y: +py + 3.5, "text-anchor": "end" }, number_text(value)));
+    }
+    for (const value of ticks(x[0], x[1], Math.max(2, (right - left) / 75))) {
+      const px = at_x(value).toFixed(1);
+      frame.append(svg("path", { d: `M${px},${bottom}v4`, class: "axis" }), svg("text", { x: px, y: bottom + 16, "text-anchor": "middle" }, steps_text(value)));
+    }
+    frame.append(svg("path", { d: `M${left},${bottom}H${right}`, class: "axis" }));
+    frame.append(svg("text", { x: (left + right) / 2, y: height - 3, "text-anchor": "middle", class: "axis-name" }, data.x_label ?? "environment steps"));
+    const inside = svg("g", { "clip-path": `url(#${this.clip})` });
+    for (const rule of data.rules ?? []) {
+      const py = at_y(rule.value).toFixed(1);
+      const name = svg("text", { x: right - 4, y: +py - 4, "text-anchor": "end", class: "rule-name" }, rule.name);
+      inside.append(svg("path", { d: `M${left},${py}H${right}`, class: "rule", stroke: rule.look?.colour, "stroke-dasharray": "1 4" }), name);
+    }
+    for (const line of data.lines) this.draw_band(inside, line, at_x, at_y);
+    for (const line of data.lines) this.draw_line(inside, line, at_x, at_y);
+    this.cursor = svg("path", { class: "cursor", d: "" });
+    this.selection = svg("rect", { class: "selection", width: 0, height: 0 });
+    this.picture.setAttribute("width", width);
+    this.picture.setAttribute("height", height);
+    this.picture.setAttribute("viewBox", `0 0 ${width} ${height}`);
+    this.picture.setAttribute("aria-label", this.summary());
+    this.picture.dataset.x = x.map((value) => Math.round(value)).join(" ");
+    const clip = svg("clipPath", { id: this.clip }, svg("rect", { x: left, y: top - 4, width: right - left + 6, height: bottom - top + 4 }));
+    this.picture.replaceChildren(svg("defs", {}, clip), frame, inside, this.cursor, this.selection);
+  }
+
+  summary() {
+    const ends = this.data.lines.map((line) => `${line.name} ${number_text(line.values.at(-1))} at ${steps_text(line.steps.at(-1))}`);
+    return `${this.data.title}, ${this.data.label} over environment steps. ${ends.join("; ")}. Plus and minus zoom, arrows move, 0 resets.`;
+  }
+
+  draw_band(inside, line, at_x, at_y) {
+    if (!line.low) return;
+    const known = line.steps.map((_, i) => i).filter((i) => line.low[i] !== null);
+    if (known.length < 2) return;
+    const there = known.map((i) => `${at_x(line.steps[i]).toFixed(1)},${at_y(line.high[i]).toFixed(1)}`);
+    const back = known.reverse().map((i) => `${at_x(line.steps[i]).toFixed(1)},${at_y(line.low[i]).toFixed(1)}`);
+    inside.append(svg("path", { d: `M${there.join("L")}L${back.join("L")}Z`, fill: line.look.colour, class: "band" }));
+  }
+
+  draw_line(inside, line, at_x, at_y) {
+    const points = line.steps.map((step, i) => [at_x(step), at_y(line.values[i])]);
+    const path = (from, to) => `M${points.slice(from, to).map(([px, py]) => `${px.toFixed(1)},${py.toFixed(1)}`).join("L")}`;
+    const whole = line.n ? line.n.findLastIndex((n) => n === line.of) : points.length - 1;
+    const style = { stroke: line.look.colour, "stroke-dasharray": line.look.dash, fill: "none", "stroke-width": line.thin ? 1.2 : 2 };
+    const group = svg("g", { class: line.thin ? "line thin" : "line", "data-name": line.name });
+    if (whole >= 0) group.append(svg("path", { d: path(0, whole + 1), ...style }));
+    if (whole < points.length - 1) group.append(svg("path", { d: path(Math.max(0, whole), points.length), ...style, class: "partial" }));
+    const every = Math.max(1, Math.ceil(points.length / 8));
+    const shown = points.filter((_, i) => i === points.length - 1 || (i % every === 0 && !line.thin));
+    const marks = shown.map(([px, py]) => mark_path(line.look.mark, px, py, line.thin ? 2.4 : 3.2)).join("");
+    group.append(svg("path", { d: marks, stroke: line.look.colour, "stroke-width": 1.4, fill: is_open(line.look.mark) ? "var(--surface)" : line.look.colour }));
+    inside.append(group);
+  }
+
+  place(event) {
+    const rect = this.picture.getBoundingClientRect();
+    return [event.clientX - rect.left, event.clientY - rect.top];
+  }
+
+  listen() {
+    const node = this.picture;
+    node.addEventListener("pointerdown", (event) => this.down(event));
+    node.addEventListener("pointermove", (event) => this.move(event));
+    node.addEventListener("pointerup", (event) => this.up(event));
+    node.addEventListener("pointercancel", (event) => this.up(event));
+    node.addEventListener("pointerleave", () => this.hide_tip());
+    node.addEventListener("blur", () => this.hide_tip());
+    node.addEventListener("dblclick", () => this.chart.reset());
+    node.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
+    node.addEventListener("keydown", (event) => this.key_down(event));
+  }
+
+  down(event) {
+    if (event.button !== 0) return;
+    this.pointers.set(event.pointerId, this.place(event));
+    node_capture(this.picture, event.pointerId);
+    this.start = this.pointers.size === 1 ? { at: this.place(event), x: [...this.scale.x] } : null;
+    this.spread = this.pointers.size === 2 ? { apart: this.apart(), x: [...this.scale.x], middle: this.middle() } : null;
+  }
+
+  apart() {
+    const [a, b] = [...this.pointers.values()];
+    return Math.max(8, Math.abs(a[0] - b[0]));
+  }
+
+  middle() {
+    const [a, b] = [...this.pointers.values()];
+    return (a[0] + b[0]) / 2;
+  }
+
+  move(event) {
+    const at = this.place(event);
+    if (this.pointers.has(event.pointerId)) this.pointers.set(event.pointerId, at);
+    if (this.spread && this.pointers.size === 2) {
+      const { x, apart, middle } = this.spread;
+      const { left, right } = this.box;
+      const anchor = x[0] + ((middle - left) / (right - left)) * (x[1] - x[0]);
+      const size = ((x[1] - x[0]) * apart) / this.apart();
+      const share = (this.middle() - left) / (right - left);
+      this.chart.zoom_x(anchor - share * size, anchor + (1 - share) * size);
+      this.chart.zoomed_now();
+      return;
+    }
+    if (this.start && event.pointerType === "mouse") this.select(at);
+    else if (this.start && this.chart.x) {
+      const { left, right } = this.box;
+      const moved = ((this.start.at[0] - at[0]) / (right - left)) * (this.start.x[1] - this.start.x[0]);
+      this.chart.zoom_x(this.start.x[0] + moved, this.start.x[1] + moved);
+      this.chart.zoomed_now();
+    }
+    this.show_tip(at);
+  }
+
+  /** The rectangle that a mouse draws. One that is nearly flat takes the whole height. */
+  select(at) {
+    const { left, right, top, bottom } = this.box;
+    const inside = (value, low, high) => Math.min(high, Math.max(low, value));
+    const [ax, bx] = [this.start.at[0], at[0]].map((value) => inside(value, left, right)).sort((a, b) => a - b);
+    const [ay, by] = [this.start.at[1], at[1]].map((value) => inside(value, top, bottom)).sort((a, b) => a - b);
+    const flat = by - ay < 20;
+    this.chosen = bx - ax < 6 ? null : { x: [ax, bx], y: flat ? null : [ay, by] };
+    const shown = this.chosen ?? { x: [0, 0], y: [0, 0] };
+    const rows = shown.y ?? [top, bottom];
+    for (const [key, value] of Object.entries({ x: shown.x[0], y: rows[0], width: shown.x[1] - shown.x[0], height: rows[1] - rows[0] }))
+      this.selection.setAttribute(key, value);
+  }
+
+  up(event) {
+    this.pointers.delete(event.pointerId);
+    this.spread = null;
+    if (this.chosen) {
+      const { to_x, to_y } = this.scale;
+      const { x, y } = this.chosen;
+      if (y) this.chart.y.set(this.key, [to_y(y[1]), to_y(y[0])]);
+      this.chart.zoom_x(to_x(x[0]), to_x(x[1]));
+      this.chart.zoomed_now();
+    }
+    this.chosen = null;
+    this.start = null;
+  }
+
+  /** The wheel scrolls the page, unless the panel has been clicked or Ctrl is down (as when a touchpad is pinched). */
+  wheel(event) {
+    if (!event.ctrlKey && !event.metaKey && document.activeElement !== this.picture) return;
+    event.preventDefault();
+    const anchor = this.scale.to_x(this.place(event)[0]);
+    this.zoom_by(1.0015 ** event.deltaY, anchor);
+  }
+
+  zoom_by(factor, anchor) {
+    const { x } = this.scale;
+    const middle = anchor ?? (x[0] + x[1]) / 2;
+    this.chart.zoom_x(middle - (middle - x[0]) * factor, middle + (x[1] - middle) * factor);
+    this.chart.zoomed_now();
+  }
+
+  key_down(event) {
+    const { x } = this.scale;
+    const step = (x[1] - x[0]) / 5;
+    const acts = {
+      "+": () => this.zoom_by(0.7),
+      "=": () => this.zoom_by(0.7),
+      "-": () => this.zoom_by(1 / 0.7),
+      ArrowLeft: () => this.chart.zoom_x(x[0] - step, x[1] - step),
+      ArrowRight: () => this.chart.zoom_x(x[0] + step, x[1] + step),
+      0: () => this.chart.reset(),
+      Escape: () => this.chart.reset(),
+    };
+    if (!acts[event.key] || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    acts[event.key]();
+    this.chart.zoomed_now();
+  }
+
+  /** The values of every line at the step nearest to the pointer. */
+  show_tip([px, py]) {
+    const { left, right } = this.box;
+    const { at_x, at_y, to_x, x } = this.scale;
+    const all = unique(this.data.lines.flatMap((line) => line.steps)).filter((step) => step >= x[0] && step <= x[1]);
+    if (!all.length || px < left - 10 || px > right + 10) return this.hide_tip();
+    const wanted = to_x(px);
+    const step = all.reduce((best, s) => (Math.abs(s - wanted) < Math.abs(best - wanted) ? s : best));
+    const rows = this.data.lines
+      .map((line) => ({ line, i: line.steps.indexOf(step), value: value_at(line, step) }))
+      .filter((row) => row.value !== null)
+      .sort((a, b) => b.value - a.value);
+    this.cursor.setAttribute("d", `M${at_x(step).toFixed(1)},${this.box.top}V${this.box.bottom}`);
+    const shown = rows.length > 12 ? nearest_rows(rows, py, at_y) : rows;
+    this.tip.replaceChildren(
+      el("b", {}, `${steps_text(step)} steps`),
+      ...shown.map(({ line, i, value }) => {
+        const between = i >= 0 && line.low && line.low[i] !== null ? ` [${number_text(line.low[i])}, ${number_text(line.high[i])}]` : "";
+        const seeds = i >= 0 && line.n ? ` n=${line.n[i]}${line.n[i] < line.of ? ` of ${line.of}` : ""}` : "";
+        return el("div", {}, swatch(line.look), el("span", {}, line.name), el("em", {}, `${number_text(value)}${between}${seeds}`));
+      }),
+      ...(shown.length < rows.length ? [el("div", { class: "quiet" }, `and ${rows.length - shown.length} more`)] : []),
+    );
+    this.tip.hidden = false;
+    const half = this.tip.offsetWidth / 2;
+    const room = this.picture.clientWidth;
+    this.tip.style.left = `${Math.max(0, Math.min(room - 2 * half, at_x(step) - half))}px`;
+    this.tip.style.top = `${this.box.bottom + 22}px`;
+  }
+
+  hide_tip() {
+    this.tip.hidden = true;
+    this.cursor?.setAttribute("d", "");
+  }
+}
+
+const nearest_rows = (rows, py, at_y) =>
+  [...rows]
+    .sort((a, b) => Math.abs(at_y(a.value) - py) - Math.abs(at_y(b.value) - py))
+    .slice(0, 10)
+    .sort((a, b) => b.value - a.value);
+
+function node_capture(node, id) {
+  try {
+    node.setPointerCapture(id);
+  } catch {
+    // the pointer is gone already
+  }
+}

@@ -1,0 +1,200 @@
+// State, filters, and what happens when new numbers arrive.
+
+const KNOWN_METHODS = ["drqv2+cbm", "drqv2", "drq+cbm", "drq", "proto", "svea", "tpc"];
+const KEY_OF = {
+  task: (run) => run.task,
+  method: (run) => run.method,
+  distraction: (run) => run.distraction,
+  seed: (run) => run.seed,
+  state: (run) => run.state,
+};
+const FILTERS = [["task", "Task"], ["method", "Method"], ["distraction", "Distraction"], ["split", "Videos"], ["seed", "Seed"], ["state", "State"]];
+const SECTIONS = [["curves", "Curves"], ["final", "Returns"], ["inside", "Inside"], ["embedding", "t-SNE"], ["films", "Films"], ["pictures", "Galleries"], ["runs", "Runs"], ["compare", "Differences"], ["left-out", "Left out"]];
+
+const page = {
+  data: null,
+  runs: [],
+  shown: [],
+  methods: [],
+  filters: Object.fromEntries(FILTERS.map(([key]) => [key, new Set()])), // what the reader has taken out
+  place: (run) => `${run.task}|${run.distraction}`,
+  places: (runs) => unique(runs.map(page.place)).sort(text_order),
+  look: (method) => look_of(page.methods.indexOf(method)),
+  published: (task, distraction, split) => page.data.published.filter((cell) => cell.task === task && cell.distraction === distraction && cell.split === split),
+  toggle(key, value) {
+    const out = page.filters[key];
+    if (out.has(value)) out.delete(value);
+    else out.add(value);
+    filtered();
+  },
+};
+
+function take(data) {
+  page.data = data;
+  page.runs = data.runs;
+  for (const run of page.runs) run.analysed = run.series.find((series) => "ch_index" in series.values || "state_r2" in series.values) ?? null;
+  const rank = (method) => (KNOWN_METHODS.includes(method) ? KNOWN_METHODS.indexOf(method) : KNOWN_METHODS.length);
+  page.methods = unique(page.runs.map(KEY_OF.method)).sort((a, b) => rank(a) - rank(b) || text_order(a, b));
+  page.distractions = unique(page.runs.map(KEY_OF.distraction));
+  document.title = `${data.title} – CBM-RL`;
+  $("title").textContent = data.title;
+  const made = data.made ? `made ${data.made.slice(0, 16).replace("T", " ")} UTC` : "live";
+  $("made").textContent = `${made}, cbm-rl ${data.version}`;
+  build_filters();
+  filtered();
+}
+
+function filtered() {
+  const tests = Object.entries(KEY_OF);
+  page.shown = page.runs.filter((run) => tests.every(([key, of]) => !page.filters[key].has(of(run))));
+  show_states();
+  for (const filter of Object.values(filter_nodes)) filter.refresh();
+  for (const section of sections) section.update();
+  $("contents").replaceChildren(...SECTIONS.filter(([id]) => !$(id).hidden).map(([id, text]) => el("a", { href: `#${id}` }, text)));
+  announce(`${page.shown.length} of ${page.runs.length} runs shown`);
+  document.documentElement.dataset.ready = "yes";
+}
+
+function show_states() {
+  const chips = STATES.map((state) => [state, page.runs.filter((run) => run.state === state).length])
+    .filter(([, count]) => count)
+    .map(([state, count]) => {
+      const shown = !page.filters.state.has(state);
+      return el("button", { type: "button", class: `badge ${state}`, "aria-pressed": String(shown), title: shown ? "hide these" : "show these", onclick: () => page.toggle("state", state) }, `${STATE_MARKS[state]} ${count} ${state}`);
+    });
+  const focused = [...$("states").children].indexOf(document.activeElement);
+  const unread = page.data.problems.length ? [el("a", { class: "badge failed", href: "#left-out" }, `! ${page.data.problems.length} left out`)] : [];
+  $("states").replaceChildren(...chips, ...unread, el("span", { class: "quiet" }, page.runs.length === page.shown.length ? "" : `${page.shown.length} of ${page.runs.length} runs shown`));
+  if (focused >= 0) $("states").children[focused]?.focus();
+}
+
+const filter_nodes = {};
+
+/** One filter: a button that opens a list of boxes. */
+class Filter {
+  constructor(key, title) {
+    this.key = key;
+    this.title = title;
+    this.summary = el("summary");
+    this.list = el("div", { class: "choices" });
+    const all = el("button", { type: "button", class: "small", onclick: () => this.only(this.values) }, "all");
+    const none = el("button", { type: "button", class: "small", onclick: () => this.only([]) }, "none");
+    this.root = el("details", { class: "filter", "data-filter": key }, this.summary, el("div", { class: "popup", role: "group", "aria-label": title }, el("div", { class: "tools" }, all, none), this.list));
+    this.root.addEventListener("toggle", () => {
+      if (this.root.open) for (const other of Object.values(filter_nodes)) if (other !== this) other.root.open = false;
+    });
+    this.root.addEventListener("keydown", (event) => {
+      if (event.key !== "Escape") return;
+      this.root.open = false;
+      this.summary.focus();
+    });
+  }
+
+  set(values) {
+    this.values = values;
+    const text = JSON.stringify(values);
+    if (this.text !== text) {
+      this.text = text;
+      this.boxes = values.map((value) => {
+        const box = el("input", { type: "checkbox", onchange: () => page.toggle(this.key, value) });
+        const only = el("button", { type: "button", class: "small", "aria-label": `only ${value}`, onclick: () => this.only([value]) }, "only");
+        const name = this.key === "split" ? split_text(value) : String(value);
+        return { value, box, row: el("div", { class: "choice" }, el("label", {}, box, el("span", {}, name)), only) };
+      });
+      this.list.replaceChildren(...this.boxes.map((one) => one.row));
+    }
+    this.root.hidden = values.length < 2;
+  }
+
+  only(values) {
+    page.filters[this.key] = new Set(this.values.filter((value) => !values.includes(value)));
+    filtered();
+  }
+
+  refresh() {
+    const out = page.filters[this.key];
+    for (const { box, value } of this.boxes) box.checked = !out.has(value);
+    const kept = this.values.filter((value) => !out.has(value));
+    const what = kept.length === this.values.length ? "all" : kept.length === 1 ? (this.key === "split" ? split_text(kept[0]) : String(kept[0])) : `${kept.length} of ${this.values.length}`;
+    this.summary.textContent = `${this.title}: ${what}`;
+    this.root.classList.toggle("active", kept.length < this.values.length);
+  }
+}
+
+function build_filters() {
+  for (const [key, title] of FILTERS) {
+    if (!filter_nodes[key]) {
+      filter_nodes[key] = new Filter(key, title);
+      $("filters").append(filter_nodes[key].root);
+    }
+    const found = key === "split" ? ["train", "unseen"].filter((split) => page.runs.some((run) => run.returns[split])) : unique(page.runs.map(KEY_OF[key]));
+    filter_nodes[key].set(key === "method" ? page.methods : key === "split" ? found : found.sort(text_order));
+  }
+}
+
+const THEMES = { auto: "◐ auto", light: "☀ light", dark: "☾ dark" };
+
+function set_theme(theme) {
+  if (theme === "auto") delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = theme;
+  $("theme").textContent = THEMES[theme];
+  $("theme").setAttribute("aria-label", `Colours: ${theme}. Change`);
+  $("theme").dataset.now = theme;
+  try {
+    localStorage.setItem("cbm-theme", theme);
+  } catch {
+    // a page from a file may have no storage
+  }
+  for (const section of sections) if (section instanceof Embeddings && section.started) section.show();
+}
+
+function remembered_theme() {
+  try {
+    const theme = localStorage.getItem("cbm-theme");
+    return theme in THEMES ? theme : "auto";
+  } catch {
+    return "auto";
+  }
+}
+
+/** Asks the server for new numbers, again and again while somebody looks. */
+async function follow() {
+  let tag = null;
+  for (;;) {
+    if (!document.hidden) {
+      try {
+        const answer = await fetch("data.json", { cache: "no-store", headers: tag ? { "If-None-Match": tag } : {} });
+        if (answer.status === 200) {
+          tag = answer.headers.get("ETag");
+          const data = await answer.json();
+          const { scrollX, scrollY } = window;
+          take(data);
+          window.scrollTo({ left: scrollX, top: scrollY, behavior: "instant" });
+        } else if (answer.status !== 304) throw new Error(`the server answered ${answer.status}`);
+        document.documentElement.dataset.connection = "live";
+        $("made").classList.remove("lost");
+      } catch {
+        document.documentElement.dataset.connection = "lost";
+        $("made").classList.add("lost");
+        $("made").textContent = "the server does not answer; what is shown is its last word";
+        tag = null;
+      }
+    }
+    await new Promise((resolve) => setTimeout(resolve, 2500));
+  }
+}
+
+const sections = [new Curves(page), new Final(page), new Inside(page), new Embeddings(page), new Films(page), new Pictures(page), new Runs(page), new Compare(page), new LeftOut(page)];
+set_theme(remembered_theme());
+$("theme").addEventListener("click", () => {
+  const names = Object.keys(THEMES);
+  set_theme(names[(names.indexOf($("theme").dataset.now) + 1) % names.length]);
+});
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => set_theme($("theme").dataset.now));
+document.addEventListener("click", (event) => {
+  for (const filter of Object.values(filter_nodes)) if (!filter.root.contains(event.target)) filter.root.open = false;
+});
+
+const first = JSON.parse($("data").textContent);
+if (first.live) follow();
+else take(first);

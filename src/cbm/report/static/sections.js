@@ -1,0 +1,570 @@
+// The sections of the page. Each is built once and then fed: `update(shown, page)` with the runs that pass the filters.
+
+const STATES = ["running", "complete", "stopped", "failed"];
+const STATE_MARKS = { running: "▶", complete: "✓", stopped: "■", failed: "✕" };
+
+const state_badge = (state) => el("span", { class: `badge ${state}` }, `${STATE_MARKS[state] ?? ""} ${state}`);
+const run_text = (run) => `${run.name}: ${run.method}, ${run.task}, ${run.distraction}, seed ${run.seed}`;
+const place_text = (run, page) => (page.distractions.length > 1 ? `${run.task}, ${run.distraction}` : run.task);
+
+function heading(section, title, ...tools) {
+  const head = el("div", { class: "section-head" }, el("h2", {}, title), el("div", { class: "tools" }, ...tools));
+  section.append(head);
+  return head;
+}
+
+/** A select whose choices may change while the reader's choice stays. */
+function chooser(name, on_change) {
+  const select = el("select", { "aria-label": name, onchange: () => on_change() });
+  const set = (choices) => {
+    const text = JSON.stringify(choices);
+    if (select.dataset.choices === text) return;
+    const before = select.value;
+    select.dataset.choices = text;
+    const groups = unique(choices.map((choice) => choice.group ?? ""));
+    select.replaceChildren(
+      ...groups.flatMap((group) => {
+        const options = choices.filter((c) => (c.group ?? "") === group).map((c) => el("option", { value: c.value }, c.text));
+        return group ? [el("optgroup", { label: group }, ...options)] : options;
+      }),
+    );
+    if (choices.some((choice) => choice.value === before)) select.value = before;
+  };
+  return { root: el("label", { class: "choose" }, el("span", {}, name), select), select, set };
+}
+
+const wrap_table = (table, name) => el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": name }, table);
+
+/** Lines of the runs of one panel, by method. `curve(run)` gives steps and values, or null. */
+function lines_of(runs, how, page, curve) {
+  const lines = [];
+  for (const method of page.methods) {
+    const look = page.look(method);
+    const own = runs.filter((run) => run.method === method).map((run) => ({ run, curve: curve(run) }));
+    const curves = own.filter((one) => one.curve && one.curve.steps.length);
+    if (!curves.length) continue;
+    if (how === "seeds")
+      lines.push(...curves.map(({ run, curve: c }) => ({ name: `${method}, seed ${run.seed}`, look, ...c, thin: true, method })));
+    else lines.push({ name: method, look, ...combine(curves.map((one) => one.curve), how), method });
+  }
+  return lines;
+}
+
+const HOW = [
+  { value: "mean", text: "mean, 95 % bootstrap interval" },
+  { value: "iqm", text: "interquartile mean, 95 % bootstrap interval" },
+  { value: "std", text: "mean ± standard deviation" },
+  { value: "seeds", text: "every run" },
+];
+
+/** What the two sections with charts have in common: how seeds are combined, a legend that filters, reset, CSV. */
+class ChartSection {
+  constructor(id, title, page, ...tools) {
+    this.page = page;
+    this.section = $(id);
+    this.how = chooser("Seeds", () => this.update());
+    this.how.set(HOW);
+    this.reset = el("button", { type: "button", hidden: true, onclick: () => this.chart.reset() }, "Reset zoom");
+    this.csv = el("button", { type: "button", onclick: () => this.save(), title: "the numbers behind these panels" }, "CSV");
+    heading(this.section, title, ...tools, this.how.root, this.reset, this.csv);
+    this.help = el("p", { class: "quiet" });
+    this.legend = el("div", { class: "legend", role: "group", "aria-label": "Methods" });
+    this.section.append(this.help, this.legend);
+    this.chart = new Chart(this.section);
+    this.chart.on_zoom = () => {
+      this.reset.hidden = !this.chart.zoomed;
+    };
+    this.empty = el("p", { class: "note" });
+    this.section.append(this.empty);
+  }
+
+  update() {
+    const panels = this.panels();
+    const used = unique(panels.flatMap((panel) => panel.lines.map((line) => line.method)));
+    const known = this.page.methods.filter((method) => used.includes(method) || this.page.filters.method.has(method));
+    keep_legend(this.legend, known, this.page);
+    this.empty.hidden = panels.length > 0;
+    this.csv.hidden = !panels.length;
+    this.chart.set(panels);
+  }
+
+  save() {
+    const rows = [csv_line(["panel", "line", "env_step", "value", "low", "high", "runs"])];
+    for (const panel of this.chart.data)
+      for (const line of panel.lines)
+        line.steps.forEach((step, i) => rows.push(csv_line([panel.title, line.name, step, line.values[i], line.low?.[i], line.high?.[i], line.n?.[i]])));
+    save_text(`${this.section.id}.csv`, "text/csv", `${rows.join("\n")}\n`);
+  }
+}
+
+function keep_legend(legend, methods, page) {
+  legend.replaceChildren(
+    ...methods.map((method) => {
+      const shown = !page.filters.method.has(method);
+      const toggle = () => {
+        page.toggle("method", method);
+        [...legend.children].find((node) => node.dataset.method === method)?.focus();
+      };
+      return el("button", { type: "button", class: "key", "aria-pressed": String(shown), "data-method": method, onclick: toggle }, swatch(page.look(method)), method);
+    }),
+  );
+}
+
+class Curves extends ChartSection {
+  constructor(page) {
+    const paper = el("input", { type: "checkbox", onchange: () => this.update() });
+    super("curves", "Learning curves", page, el("label", { class: "choose" }, paper, el("span", {}, "the paper's numbers")));
+    this.paper = paper;
+    this.help.textContent = "Mean return of an evaluation. Drag to zoom, Ctrl + wheel or pinch too; click a panel and the wheel zooms, arrows move; double click resets.";
+    this.empty.textContent = "No evaluation to draw: no run passes the filters, or none has been evaluated yet.";
+  }
+
+  panels() {
+    const { page } = this;
+    const how = this.how.select.value;
+    const panels = [];
+    for (const place of page.places(page.shown)) {
+      const here = page.shown.filter((run) => page.place(run) === place);
+      const splits = ["train", "unseen"].filter((split) => !page.filters.split.has(split) && here.some((run) => run.returns[split]));
+      const made = splits.map((split) => {
+        const lines = lines_of(here, how, page, (run) => {
+          const found = run.returns[split];
+          return found && { steps: found.steps, values: found.mean };
+        });
+        const random = here.map((run) => run.random).filter((value) => value !== null);
+        const rules = random.length ? [{ value: mean(random), name: "random actions" }] : [];
+        if (this.paper.checked)
+          for (const cell of page.published(here[0].task, here[0].distraction, split))
+            if (here.some((run) => run.agent === cell.agent)) {
+              const method = here.find((run) => run.agent === cell.agent).method;
+              rules.push({ value: cell.mean, name: `paper: ${cell.agent} at 500K`, look: page.look(method) });
+            }
+        const only = page.runs.every((run) => !run.returns.unseen);
+        const title = `${place_text(here[0], page)}${only ? "" : `, ${split_text(split)}`}`;
+        return { key: `${place}|${split}`, title, label: "mean return", lines, rules, zero: true };
+      });
+      const filled = made.filter((panel) => panel.lines.length);
+      for (const panel of filled) panel.scale = filled.flatMap((one) => one.lines); // one height for both sets of videos
+      panels.push(...filled);
+    }
+    return panels;
+  }
+}
+
+class Inside extends ChartSection {
+  constructor(page) {
+    const measure = chooser("Measure", () => {
+      this.chart.y.clear();
+      this.update();
+    });
+    super("inside", "Inside the agents", page, measure.root);
+    this.measure = measure;
+    this.empty.textContent = "Nothing to draw for these runs. Clusters and probes come from cbm analyze DIR.";
+  }
+
+  update() {
+    const { page } = this;
+    const names = unique(page.runs.flatMap((run) => run.series.flatMap((series) => Object.keys(series.values))));
+    const hidden = new Set(Object.values(page.data.references));
+    const known = Object.keys(page.data.measures);
+    const rank = (name) => (known.includes(name) ? known.indexOf(name) : known.length);
+    const analysed = new Set(page.runs.flatMap((run) => (run.analysed ? Object.keys(run.analysed.values) : [])));
+    this.measure.set(
+      names
+        .filter((name) => !hidden.has(name))
+        .sort((a, b) => rank(a) - rank(b) || text_order(a, b))
+        .map((name) => ({ value: name, text: page.data.measures[name]?.label ?? name, group: analysed.has(name) ? "Analyses" : "Training" }))
+        .sort((a, b) => text_order(a.group, b.group)),
+    );
+    this.section.hidden = !names.length;
+    if (names.length) super.update();
+  }
+
+  panels() {
+    const { page } = this;
+    const name = this.measure.select.value;
+    const about = page.data.measures[name];
+    const other = unique(page.shown.filter((run) => run.clusters === "kmeans" && run.analysed).map((run) => run.method));
+    const of_clusters = ["ch_index", "ch_index_standardised", "same_cluster", "clusters_used", "usage_entropy"].includes(name);
+    const kmeans = of_clusters && other.length ? ` Clusters of ${other.join(", ")} are of k-means on the latents: no prototypes there.` : "";
+    this.help.textContent = `${about?.help ?? ""}${kmeans}`;
+    const panels = [];
+    for (const place of page.places(page.shown)) {
+      const here = page.shown.filter((run) => page.place(run) === place);
+      const lines = lines_of(here, this.how.select.value, page, (run) => series_of(run, name));
+      if (!lines.length) continue;
+      const reference = page.data.references[name];
+      const chance = here.flatMap((run) => (reference ? series_of(run, reference)?.values.slice(-1) ?? [] : []));
+      const rules = chance.length ? [{ value: mean(chance), name: "chance" }] : [];
+      panels.push({ key: place, title: place_text(here[0], page), label: about?.label ?? name, lines, rules });
+    }
+    return panels;
+  }
+}
+
+function series_of(run, name) {
+  const found = run.series.find((series) => series.values[name]);
+  if (!found) return null;
+  const kept = found.steps.map((_, i) => i).filter((i) => found.values[name][i] !== null);
+  return { steps: kept.map((i) => found.steps[i]), values: kept.map((i) => found.values[name][i]) };
+}
+
+class Final {
+  constructor(page) {
+    this.page = page;
+    this.section = $("final");
+    this.at = chooser("At", () => this.update());
+    this.centre = chooser("Seeds", () => this.update());
+    this.centre.set([{ value: "mean", text: "mean ± standard deviation" }, { value: "iqm", text: "interquartile mean [95 %]" }]);
+    const csv = el("button", { type: "button", onclick: () => save_text("final.csv", "text/csv", this.csv) }, "CSV");
+    heading(this.section, "Returns", this.at.root, this.centre.root, csv);
+    this.help = el("p", { class: "quiet" }, "Mean return of one evaluation, over runs (seeds); n is how many. ", el("i", {}, "paper"), ": what the paper reports after 500K steps, five seeds. * some of the runs are not complete. Bold: the highest mean in a row.");
+    this.table = el("table", { class: "numbers" });
+    this.section.append(this.help, wrap_table(this.table, "Returns by task and method"));
+  }
+
+  update() {
+    const { page } = this;
+    const steps = unique(page.runs.flatMap((run) => Object.values(run.returns).flatMap((found) => found.steps))).sort((a, b) => b - a);
+    this.at.set([{ value: "last", text: "the last evaluation" }, ...steps.slice(0, 60).map((step) => ({ value: String(step), text: `${steps_text(step)} steps` }))]);
+    const methods = page.methods.filter((method) => page.shown.some((run) => run.method === method));
+    const rows = page.places(page.shown).flatMap((place) => {
+      const here = page.shown.filter((run) => page.place(run) === place);
+      return ["train", "unseen"].filter((split) => !page.filters.split.has(split) && here.some((run) => run.returns[split])).map((split) => this.row(here, split, methods));
+    });
+    this.section.hidden = !rows.length;
+    this.csv = [csv_line(["task", "distraction", "videos", "method", "mean", "std", "iqm", "runs", "paper", "paper_std"]), ...rows.flatMap((row) => row.csv)].join("\n") + "\n";
+    const head = el("tr", {}, el("th", { scope: "col" }, "task"), el("th", { scope: "col" }, "videos"), ...methods.map((method) => el("th", { scope: "col", class: "method" }, swatch(page.look(method)), el("br"), method)));
+    this.table.replaceChildren(el("thead", {}, head), el("tbody", {}, ...rows.map((row) => row.node)));
+  }
+
+  row(here, split, methods) {
+    const { page } = this;
+    const iqms = this.centre.select.value === "iqm";
+    const cells = methods.map((method) => {
+      const runs = here.filter((run) => run.method === method && run.returns[split]?.steps.length);
+      const found = runs.map((run) => ({ run, value: this.value(run.returns[split]) })).filter((one) => one.value !== null);
+      const agent = here.find((run) => run.method === method)?.agent;
+      return { method, found, values: found.map((one) => one.value), paper: page.published(here[0].task, here[0].distraction, split).find((cell) => cell.agent === agent) };
+    });
+    const centre = iqms ? iqm : mean;
+    const best = Math.max(...cells.filter((cell) => cell.values.length).map((cell) => centre(cell.values)));
+    const several = cells.filter((cell) => cell.values.length).length > 1;
+    const nodes = cells.map((cell) => {
+      const { values, paper } = cell;
+      if (!values.length && !paper) return el("td", { class: "none" }, "–");
+      const early = cell.found.some(({ run }) => run.state !== "complete");
+      const spread = iqms ? bootstrap(values, iqm) : deviation(values);
+      const around = iqms ? (spread[0] === null ? "" : ` [${number_text(spread[0])}, ${number_text(spread[1])}]`) : spread === null ? "" : ` ± ${number_text(spread)}`;
+      const main = values.length ? `${number_text(centre(values))}${around}${early ? " *" : ""}` : "–";
+      return el(
+        "td",
+        {},
+        el(several && values.length && centre(values) === best ? "b" : "span", {}, main),
+        values.length ? el("small", {}, ` n=${values.length}`) : null,
+        paper ? el("div", { class: "paper", title: paper.source }, `paper ${paper.mean} ± ${paper.std}`) : null,
+      );
+    });
+    const node = el("tr", {}, el("th", { scope: "row" }, place_text(here[0], page)), el("td", { class: "words" }, split), ...nodes);
+    const csv = cells.filter((cell) => cell.values.length).map(({ method, values, paper }) => csv_line([here[0].task, here[0].distraction, split, method, mean(values), deviation(values), iqm(values), values.length, paper?.mean, paper?.std]));
+    return { node, csv };
+  }
+
+  value(found) {
+    const at = this.at.select.value;
+    if (at === "last") return found.mean.at(-1);
+    const i = found.steps.indexOf(Number(at));
+    return i < 0 ? null : found.mean[i];
+  }
+}
+
+class Embeddings {
+  constructor(page) {
+    this.page = page;
+    this.section = $("embedding");
+    this.first = chooser("Run", () => this.update());
+    this.second = chooser("beside", () => this.update());
+    this.colour = chooser("Colour", () => this.update());
+    heading(this.section, "t-SNE of latents", this.first.root, this.second.root, this.colour.root);
+    this.section.append(el("p", { class: "quiet" }, "Each dot is an observation. Where the background does not matter, colours of backgrounds are mixed and values form regions."));
+    this.pair = [new Embedding(), new Embedding()];
+    this.holder = el("div", { class: "embeddings" }, this.pair[0].root, this.pair[1].root);
+    this.section.append(this.holder);
+  }
+
+  update() {
+    const usable = this.page.shown.filter((run) => run.media.some((medium) => medium.kind === "tsne" && !medium.left_out));
+    this.section.hidden = !usable.length;
+    if (!usable.length) return;
+    const choices = usable.map((run) => ({ value: run.id, text: run_text(run) }));
+    this.first.set(choices);
+    this.second.set([{ value: "", text: "nothing" }, ...choices]);
+    this.second.root.hidden = usable.length < 2;
+    this.colour.set([{ value: "value", text: "state value" }, { value: "background", text: "background" }, { value: "step", text: "step of the episode" }]);
+    [this.first, this.second].forEach((choice, i) => {
+      const run = usable.find((one) => one.id === choice.select.value);
+      this.pair[i].root.hidden = !run;
+      if (run) when_near(this.section, () => this.show());
+    });
+    if (this.started) this.show();
+  }
+
+  show() {
+    this.started = true;
+    [this.first, this.second].forEach((choice, i) => {
+      const run = this.page.runs.find((one) => one.id === choice.select.value);
+      if (run) this.pair[i].show(run, this.colour.select.value);
+    });
+  }
+}
+
+/** Cards of media that stay in place while the page is updated. */
+class Cards {
+  constructor(id, page) {
+    this.page = page;
+    this.section = $(id);
+    this.cards = new Map();
+    this.grid = el("div", { class: "cards" });
+    this.more = el("button", { type: "button", onclick: () => this.show_more() });
+    this.limit = 24;
+  }
+
+  show_more() {
+    this.limit += 48;
+    this.update();
+  }
+
+  /** Fills the grid with [{run, medium}]. */
+  fill(found, make) {
+    this.section.hidden = !found.length;
+    const shown = found.slice(0, this.limit);
+    const nodes = shown.map(({ run, medium }) => {
+      const key = `${run.id} ${medium.kind} ${medium.name} ${medium.embed ?? medium.url}`;
+      if (!this.cards.has(key)) this.cards.set(key, make(run, medium));
+      return this.cards.get(key);
+    });
+    keep_children(this.grid, nodes);
+    this.more.hidden = shown.length === found.length;
+    this.more.textContent = `Show more (${found.length - shown.length} left)`;
+  }
+
+  found(kind) {
+    return this.page.shown.flatMap((run) => run.media.filter((medium) => medium.kind === kind && !medium.left_out).map((medium) => ({ run, medium })));
+  }
+}
+
+const card_title = (run) => [el("b", {}, run.method), el("br"), `${run.task}, ${run.distraction}, seed ${run.seed}`];
+
+class Films extends Cards {
+  constructor(page) {
+    super("films", page);
+    const all = (act) => () => this.grid.querySelectorAll("video").forEach(act);
+    heading(
+      this.section,
+      "Films",
+      el("button", { type: "button", onclick: all((film) => film.play().catch(() => {})) }, "Play all"),
+      el("button", { type: "button", onclick: all((film) => film.pause()) }, "Pause all"),
+    );
+    this.section.append(this.grid, this.more);
+  }
+
+  update() {
+    this.fill(this.found("film"), (run, medium) => {
+      const video = el("video", { controls: true, loop: true, playsinline: true, preload: "metadata", "aria-label": `Film of ${run_text(run)}` });
+      video.muted = true;
+      when_near(video, () => {
+        video.src = media_url(medium);
+      });
+      const step = medium.step === undefined ? medium.name : `at ${steps_text(medium.step)} steps`;
+      return el("figure", { class: "card" }, video, el("figcaption", {}, ...card_title(run), el("span", { class: "quiet" }, `, ${step}`)));
+    });
+  }
+}
+
+class Pictures extends Cards {
+  constructor(page) {
+    super("pictures", page);
+    this.kind = chooser("Show", () => {
+      this.limit = 24;
+      this.update();
+    });
+    heading(this.section, "Galleries and figures", this.kind.root);
+    this.section.append(this.grid, this.more);
+  }
+
+  update() {
+    const found = this.found("figure");
+    const kinds = unique(found.map(({ medium }) => medium.name));
+    const caption = (name) => found.find(({ medium }) => medium.name === name).medium.caption;
+    if (found.length) this.kind.set([...kinds.map((name) => ({ value: name, text: caption(name) })), { value: "", text: "everything" }]);
+    const wanted = this.kind.select.value;
+    const chosen = found.filter(({ medium }) => !wanted || !kinds.includes(wanted) || medium.name === wanted);
+    this.fill(chosen, (run, medium) => {
+      const image = el("img", { alt: `${medium.caption} of ${run_text(run)}`, decoding: "async" });
+      when_near(image, () => {
+        image.src = media_url(medium);
+      });
+      const open = el("button", { type: "button", class: "picture", title: "larger", onclick: () => view(image, `${medium.caption}: ${run_text(run)}`) }, image);
+      return el("figure", { class: "card" }, open, el("figcaption", {}, ...card_title(run), el("span", { class: "quiet" }, `, ${medium.caption}`)));
+    });
+  }
+}
+
+/** A picture over the whole window. */
+function view(image, caption) {
+  const viewer = $("viewer");
+  const close = el("button", { type: "button", onclick: () => viewer.close() }, "Close");
+  viewer.replaceChildren(el("img", { src: image.src, alt: image.alt }), el("p", {}, caption), close);
+  viewer.showModal();
+}
+
+class Runs {
+  constructor(page) {
+    this.page = page;
+    this.section = $("runs");
+    this.sort = { by: "name", down: false };
+    this.open = new Set();
+    heading(this.section, "Runs");
+    this.table = el("table", { class: "runs" });
+    this.section.append(wrap_table(this.table, "Runs"));
+    this.columns = [
+      ["name", "run", (run) => run.name],
+      ["state", "state", (run) => STATES.indexOf(run.state)],
+      ["task", "task", (run) => run.task],
+      ["method", "method", (run) => run.method],
+      ["distraction", "distraction", (run) => run.distraction],
+      ["seed", "seed", (run) => run.seed],
+      ["step", "steps", (run) => run.step],
+      ["train", "return, training videos", (run) => run.returns.train?.mean.at(-1) ?? null],
+      ["unseen", "unseen videos", (run) => run.returns.unseen?.mean.at(-1) ?? null],
+    ];
+  }
+
+  update() {
+    const value = this.columns.find(([key]) => key === this.sort.by)[2];
+    const order = (a, b) => {
+      const [x, y] = [value(a), value(b)];
+      if (x === null || y === null) return (x === null) - (y === null);
+      return (typeof x === "number" ? x - y : text_order(x, y)) * (this.sort.down ? -1 : 1);
+    };
+    const head = this.columns.map(([key, title]) => {
+      const sorted = this.sort.by === key;
+      const mark = sorted ? (this.sort.down ? " ▼" : " ▲") : "";
+      const press = () => {
+        this.sort = { by: key, down: sorted ? !this.sort.down : ["step", "train", "unseen"].includes(key) };
+        this.update();
+        this.table.querySelector(`[data-column="${key}"]`).focus();
+      };
+      return el("th", { scope: "col", "aria-sort": sorted ? (this.sort.down ? "descending" : "ascending") : null }, el("button", { type: "button", class: "plain", "data-column": key, onclick: press }, title + mark));
+    });
+    const focused = document.activeElement?.dataset?.run;
+    const rows = [...this.page.shown].sort(order).flatMap((run) => [this.row(run), ...(this.open.has(run.id) ? [this.details(run)] : [])]);
+    this.table.replaceChildren(el("thead", {}, el("tr", {}, ...head)), el("tbody", {}, ...rows));
+    if (focused) this.table.querySelector(`[data-run="${focused}"]`)?.focus();
+  }
+
+  row(run) {
+    const open = this.open.has(run.id);
+    const press = () => {
+      if (open) this.open.delete(run.id);
+      else this.open.add(run.id);
+      this.update();
+    };
+    const share = run.total ? Math.min(1, run.step / run.total) : 0;
+    const bar = el("progress", { max: 1, value: share, "aria-label": `${Math.round(share * 100)} %` });
+    const why = run.reason && run.state !== "complete" ? el("div", { class: "why" }, run.reason) : null;
+    return el(
+      "tr",
+      {},
+      el("th", { scope: "row" }, el("button", { type: "button", class: "plain name", "data-run": run.id, "aria-expanded": String(open), onclick: press }, `${open ? "▾" : "▸"} ${run.name}`)),
+      el("td", {}, state_badge(run.state), why),
+      el("td", {}, run.task),
+      el("td", {}, run.method),
+      el("td", {}, run.distraction),
+      el("td", { class: "right" }, String(run.seed)),
+      el("td", {}, bar, el("div", { class: "steps" }, `${steps_text(run.step)} of ${steps_text(run.total)}`)),
+      el("td", { class: "right" }, number_text(run.returns.train?.mean.at(-1))),
+      el("td", { class: "right" }, number_text(run.returns.unseen?.mean.at(-1))),
+    );
+  }
+
+  details(run) {
+    const settings = (values) => {
+      const rows = Object.entries(values).map(([key, value]) => el("tr", {}, el("th", { scope: "row" }, key), el("td", {}, setting_text(value))));
+      return el("table", { class: "settings" }, el("tbody", {}, ...rows));
+    };
+    const command = run.provenance.command;
+    const inside = el(
+      "div",
+      { class: "details" },
+      el("p", {}, `Folder: ${run.path}`),
+      Array.isArray(command) ? el("p", {}, "Command: ", el("code", {}, command.join(" "))) : null,
+      el("h3", {}, "Configuration"),
+      settings(run.config),
+      Object.keys(run.provenance).length ? el("h3", {}, "Where it came from") : null,
+      settings(Object.fromEntries(Object.entries(run.provenance).filter(([key]) => key !== "command"))),
+    );
+    return el("tr", { class: "open" }, el("td", { colspan: this.columns.length }, inside));
+  }
+}
+
+class Compare {
+  constructor(page) {
+    this.page = page;
+    this.section = $("compare");
+    this.first = chooser("First", () => this.update());
+    this.second = chooser("Second", () => this.update());
+    this.all = el("input", { type: "checkbox", onchange: () => this.update() });
+    heading(this.section, "What differs between two runs", this.first.root, this.second.root, el("label", { class: "choose" }, this.all, el("span", {}, "equal settings too")));
+    this.note = el("p", { class: "quiet" });
+    this.table = el("table", { class: "settings differences" });
+    this.section.append(this.note, wrap_table(this.table, "Settings of two runs"));
+  }
+
+  update() {
+    const { page } = this;
+    this.section.hidden = page.runs.length < 2;
+    if (this.section.hidden) return;
+    const fresh = !this.second.select.options.length;
+    const choices = page.runs.map((run) => ({ value: run.id, text: run_text(run) }));
+    this.first.set(choices);
+    this.second.set(choices);
+    if (fresh) this.second.select.value = choices[1].value;
+    const [a, b] = [this.first, this.second].map((choice) => page.runs.find((run) => run.id === choice.select.value) ?? page.runs[0]);
+    const tree = (run) => ({ ...run.config, ...Object.fromEntries(Object.entries(run.provenance).map(([key, value]) => [`provenance.${key}`, value])) });
+    const [left, right] = [tree(a), tree(b)];
+    const keys = unique([...Object.keys(left), ...Object.keys(right)]).filter((key) => !["provenance.created", "provenance.command"].includes(key));
+    const differs = (key) => JSON.stringify(left[key]) !== JSON.stringify(right[key]);
+    const different = keys.filter(differs);
+    this.note.textContent = different.length ? `${different.length} of ${keys.length} settings and versions differ.` : `All ${keys.length} settings and versions are equal.`;
+    const rows = (this.all.checked ? keys : different).map((key) => el("tr", { class: differs(key) ? "differs" : null }, el("th", { scope: "row" }, key), el("td", {}, setting_text(left[key])), el("td", {}, setting_text(right[key]))));
+    const head = el("tr", {}, el("th", { scope: "col" }, "setting"), el("th", { scope: "col" }, a.name), el("th", { scope: "col" }, b.name));
+    this.table.replaceChildren(el("thead", {}, head), el("tbody", {}, ...rows));
+  }
+}
+
+class LeftOut {
+  constructor(page) {
+    this.page = page;
+    this.section = $("left-out");
+    heading(this.section, "Left out");
+    this.holder = el("div");
+    this.section.append(this.holder);
+  }
+
+  update() {
+    const { problems } = this.page.data;
+    const media = this.page.runs.flatMap((run) => run.media.filter((medium) => medium.left_out).map((medium) => ({ run, medium })));
+    this.section.hidden = !problems.length && !media.length;
+    const unread = problems.length
+      ? [el("p", {}, `${problems.length} ${problems.length === 1 ? "thing" : "things"} could not be read. Everything else is shown.`), el("ul", { class: "problems" }, ...problems.map((problem) => el("li", {}, el("code", {}, problem.path), `: ${problem.what}`)))]
+      : [];
+    const large = media.length
+      ? [
+          el("p", {}, `${media.length} films and pictures are not in this file, to keep it small; the best run of each setting came first. cbm watch shows all of them.`),
+          el("details", {}, el("summary", {}, "Which"), el("ul", { class: "problems" }, ...media.map(({ run, medium }) => el("li", {}, el("code", {}, run.name), `: ${medium.kind === "film" ? "film" : medium.caption ?? medium.kind} ${medium.name}`)))),
+        ]
+      : [];
+    this.holder.replaceChildren(...unread, ...large);
+  }
+}

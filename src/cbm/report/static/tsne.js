@@ -1,0 +1,201 @@
+// An embedding: points that can be asked which frame they are.
+
+const CIVIDIS = [[0, 34, 78], [35, 62, 108], [87, 93, 109], [124, 123, 120], [165, 156, 116], [211, 193, 100], [254, 232, 56]];
+
+/** A colour of the map `cividis` for a share in [0, 1]: its lightness rises evenly, so it reads in grey too. */
+function cividis(share) {
+  const place = Math.min(1, Math.max(0, share)) * (CIVIDIS.length - 1);
+  const i = Math.min(CIVIDIS.length - 2, Math.floor(place));
+  const mix = CIVIDIS[i].map((low, c) => Math.round(low + (place - i) * (CIVIDIS[i + 1][c] - low)));
+  return `rgb(${mix.join(",")})`;
+}
+
+class Embedding {
+  constructor() {
+    this.canvas = el("canvas", { class: "scatter", tabindex: 0, role: "img" });
+    this.frame = el("canvas", { class: "frame", width: 128, height: 128 });
+    this.words = el("p", { class: "quiet", "aria-live": "polite" });
+    this.legend = el("div", { class: "legend" });
+    this.title = el("h3");
+    this.root = el("figure", { class: "embedding" }, el("figcaption", {}, this.title), this.canvas, el("div", { class: "under" }, this.frame, this.words), this.legend);
+    this.canvas.addEventListener("pointermove", (event) => this.point(event));
+    this.canvas.addEventListener("pointerdown", (event) => this.point(event));
+    this.canvas.addEventListener("keydown", (event) => this.key_down(event));
+    new ResizeObserver(() => this.draw()).observe(this.canvas);
+  }
+
+  async show(run, colour) {
+    this.colour = colour;
+    this.title.textContent = `${run.method}, ${run.task}, ${run.distraction}, seed ${run.seed}`;
+    const points = run.media.find((medium) => medium.kind === "tsne");
+    const frames = run.media.find((medium) => medium.kind === "frames" && !medium.left_out);
+    const source = points.embed ?? points.url;
+    if (this.source !== source) {
+      this.source = source;
+      this.points = null;
+      this.picked = null;
+      this.sheet = null;
+      try {
+        const found = await media_json(points);
+        if (this.source !== source) return; // another run was chosen while this one was on its way
+        this.points = found;
+      } catch (error) {
+        this.words.textContent = `The points cannot be read: ${error.message}`;
+      }
+      if (frames) {
+        const image = new Image();
+        image.onload = () => {
+          if (this.source !== source) return;
+          this.sheet = { image, ...frames };
+          this.show_frame();
+        };
+        image.src = media_url(frames);
+      }
+    }
+    this.draw();
+    this.show_frame();
+  }
+
+  style_of(i) {
+    const { points } = this;
+    if (this.colour === "background") {
+      const look = look_of(points.background[i]);
+      return { colour: look.colour, mark: look.mark };
+    }
+    const values = points[this.colour];
+    const value = values?.[i];
+    if (value === null || value === undefined) return { colour: "var(--quiet)", mark: "circle" };
+    const [low, high] = this.range;
+    return { colour: cividis(high > low ? (value - low) / (high - low) : 0.5), mark: "circle" };
+  }
+
+  draw() {
+    const { canvas, points } = this;
+    const size = canvas.clientWidth;
+    if (!size || !points) return;
+    const ratio = window.devicePixelRatio || 1;
+    const height = Math.round(Math.min(size, 440));
+    canvas.style.height = `${height}px`;
+    canvas.width = size * ratio;
+    canvas.height = height * ratio;
+    const context = canvas.getContext("2d");
+    context.scale(ratio, ratio);
+    const css = getComputedStyle(document.documentElement);
+    const real = (colour) => (colour.startsWith("var(") ? this.resolve(colour.slice(4, -1), css) : colour);
+    const span = (values) => [Math.min(...values), Math.max(...values)];
+    const [x, y] = [span(points.x), span(points.y)];
+    const fit = (value, [low, high], room) => 12 + ((value - low) / (high - low || 1)) * (room - 24);
+    this.places = points.x.map((value, i) => [fit(value, x, size), height - fit(points.y[i], y, height)]);
+    const values = points[this.colour];
+    this.range = this.colour === "background" ? null : span((values ?? []).filter((v) => v !== null));
+    const order = points.x.map((_, i) => i).sort((a, b) => points.prototype[a] - points.prototype[b]);
+    for (const i of order) {
+      const [px, py] = this.places[i];
+      const style = this.style_of(i);
+      const prototype = points.prototype[i];
+      const shape = new Path2D(mark_path(prototype ? "diamond" : style.mark, px, py, prototype ? 5 : 3));
+      context.lineWidth = 1.2;
+      if (prototype) {
+        context.fillStyle = real("var(--surface)");
+        context.fill(shape);
+        context.strokeStyle = real("var(--ink)");
+        context.stroke(shape);
+      } else if (is_open(style.mark)) {
+        context.strokeStyle = real(style.colour);
+        context.stroke(shape);
+      } else {
+        context.globalAlpha = 0.85;
+        context.fillStyle = real(style.colour);
+        context.fill(shape);
+        context.globalAlpha = 1;
+      }
+    }
+    if (this.picked !== null && this.picked !== undefined) {
+      const [px, py] = this.places[this.picked];
+      context.strokeStyle = real("var(--ink)");
+      context.lineWidth = 2;
+      context.beginPath();
+      context.arc(px, py, 7, 0, 2 * Math.PI);
+      context.stroke();
+    }
+    canvas.setAttribute("aria-label", `t-SNE of ${points.x.length} latents of ${this.title.textContent}. Arrow keys step through them.`);
+    this.draw_legend();
+  }
+
+  /** light-dark() in a custom property is not resolved by getPropertyValue; a real element resolves it. */
+  resolve(name) {
+    this.probe ??= this.root.appendChild(el("i", { hidden: true }));
+    this.probe.style.color = `var(${name})`;
+    return getComputedStyle(this.probe).color;
+  }
+
+  draw_legend() {
+    const { points } = this;
+    const has_prototypes = points.prototype.some(Boolean);
+    const prototype = has_prototypes ? [el("span", { class: "key" }, "◇ prototype")] : [];
+    if (this.colour === "background") {
+      const used = unique(points.background.filter((_, i) => !points.prototype[i])).slice(0, 12);
+      this.legend.replaceChildren(...used.map((b) => el("span", { class: "key" }, swatch({ ...look_of(b), dash: "0 99" }), points.backgrounds[b] || "none")), ...prototype);
+      return;
+    }
+    const [low, high] = this.range;
+    const ramp = svg("svg", { width: 120, height: 12, "aria-hidden": "true" });
+    for (let i = 0; i < 24; i += 1) ramp.append(svg("rect", { x: i * 5, width: 5.5, height: 12, fill: cividis(i / 23) }));
+    const known = Number.isFinite(low);
+    this.legend.replaceChildren(...(known ? [el("span", { class: "key" }, number_text(low), ramp, number_text(high), ` ${this.colour}`)] : []), ...prototype);
+  }
+
+  point(event) {
+    if (!this.places) return;
+    const rect = this.canvas.getBoundingClientRect();
+    const [px, py] = [event.clientX - rect.left, event.clientY - rect.top];
+    let best = null;
+    let least = 24 ** 2;
+    this.places.forEach(([x, y], i) => {
+      const far = (x - px) ** 2 + (y - py) ** 2;
+      if (far < least) [best, least] = [i, far];
+    });
+    if (best !== null && best !== this.picked) this.pick(best);
+  }
+
+  pick(i) {
+    this.picked = i;
+    this.draw();
+    this.show_frame();
+  }
+
+  key_down(event) {
+    const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+    if (!step || !this.points) return;
+    event.preventDefault();
+    const count = this.points.x.length;
+    this.pick(((this.picked ?? -1) + step + count) % count);
+  }
+
+  show_frame() {
+    const { points, sheet, picked } = this;
+    const context = this.frame.getContext("2d");
+    context.clearRect(0, 0, 128, 128);
+    this.frame.hidden = !sheet;
+    if (!points) return;
+    if (picked === null || picked === undefined) {
+      this.words.textContent = sheet ? "Point at a dot to see its frame." : "Point at a dot to read what it is.";
+      return;
+    }
+    const known = [];
+    if (points.prototype[picked]) known.push("prototype");
+    if (points.backgrounds[points.background[picked]]) known.push(`background ${points.backgrounds[points.background[picked]]}`);
+    for (const [column, name] of [["value", "value"], ["episode", "episode"], ["step", "step"]]) {
+      const value = points[column]?.[picked];
+      if (value !== null && value !== undefined) known.push(`${name} ${number_text(value)}`);
+    }
+    this.words.textContent = known.join(", ");
+    const frame = points.frame?.[picked];
+    this.frame.dataset.frame = frame ?? "";
+    if (!sheet || frame === null || frame === undefined || frame >= sheet.count) return;
+    const column = frame % sheet.columns;
+    const row = Math.floor(frame / sheet.columns);
+    context.imageSmoothingEnabled = false;
+    context.drawImage(sheet.image, column * sheet.width, row * sheet.height, sheet.width, sheet.height, 0, 0, 128, 128);
+  }
+}
