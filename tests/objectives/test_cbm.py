@@ -65,11 +65,21 @@ def test_losses_are_those_of_the_paper(unit_latents: bool) -> None:
 def test_average_rewards_is_equation_3_for_balanced_codes() -> None:
     g = torch.Generator().manual_seed(0)
     reward, scores = torch.rand(B, generator=g), torch.rand(B, K, generator=g)
-    balanced = sinkhorn(scores, 0.05, 500)
-    torch.testing.assert_close(average_rewards(balanced, reward), K / B * balanced.T @ reward)
-    average = average_rewards(sinkhorn(10 * scores, 0.05, 1), reward)  # far from balanced: an average all the same
+    balanced, letter = sinkhorn(scores, 0.05, 500), replace(SMALL, reward_average="balanced")
+    equation_3 = K / B * balanced.T @ reward
+    torch.testing.assert_close(average_rewards(balanced, reward, SMALL), equation_3)
+    torch.testing.assert_close(average_rewards(balanced, reward, letter), equation_3)
+
+
+def test_of_unbalanced_codes_only_the_actual_sum_makes_an_average() -> None:
+    g = torch.Generator().manual_seed(0)
+    reward, scores = torch.rand(B, generator=g), torch.rand(B, K, generator=g)
+    q, letter = sinkhorn(10 * scores, 0.05, 1), replace(SMALL, reward_average="balanced")
+    average = average_rewards(q, reward, SMALL)
     assert reward.min() <= average.min()
     assert average.max() <= reward.max()
+    torch.testing.assert_close(average_rewards(q, reward, letter), K / B * q.T @ reward)
+    assert not torch.allclose(average_rewards(q, reward, letter), average, rtol=0.1)
 
 
 def test_which_loss_trains_what() -> None:

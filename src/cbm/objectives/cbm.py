@@ -44,6 +44,10 @@ class CBMConfig:
     """What the predicted assignment compares z with: c (section "Algorithm"), or P(c, pi(c)) (the authors' code)."""
     reward_start: Literal["sampled", "averaged"] = "sampled"
     """Prototype rewards begin as rewards out of replay (the paper), or as the first batch average (the code)."""
+    reward_average: Literal["actual", "balanced"] = "actual"
+    """Eq. 3 multiplies q_k^T r by K / B, since balanced codes sum to B / K ("balanced"). A few Sinkhorn iterations leave
+    sums of 0.4 to 2 times that, and a reward that is as wrong; "actual" divides by the sum itself: the same where codes
+    are balanced, and an average everywhere."""
     cluster_weight: float = 1.0
     """Weight of L_CBM beside L_P (appendix, algorithm: their sum). The authors' gradient lacks 1 / tau: 0.1."""
 
@@ -93,13 +97,11 @@ def log_assignment(z: Tensor, c: Tensor, config: CBMConfig) -> Tensor:
     return F.log_softmax(similarity / config.temperature, dim=1)
 
 
-def average_rewards(q: Tensor, reward: Tensor) -> Tensor:
-    """Each prototype's reward in this batch, the average of r weighted by q_k, Eq. 3: (K,).
-
-    Eq. 3 multiplies q_k^T r by K / B because balanced codes sum to B / K. A few Sinkhorn iterations leave sums of 0.4
-    to 2 times that, so we divide by the sum itself: the same where codes are balanced, and an average everywhere.
-    """
-    return (q.T @ reward) / q.sum(dim=0).clamp_min(1e-8)
+def average_rewards(q: Tensor, reward: Tensor, config: CBMConfig) -> Tensor:
+    """Each prototype's reward in this batch, the average of r weighted by q_k, Eq. 3: (K,)."""
+    batch, prototypes = q.shape
+    share = q.sum(dim=0).clamp_min(1e-8) if config.reward_average == "actual" else batch / prototypes
+    return (q.T @ reward) / share
 
 
 class CBM(Objective):
@@ -141,7 +143,7 @@ class CBM(Objective):
             parts = distance_parts(reward, z_next, self.r_c, self.transition(c, action_c), config)
             q = sinkhorn(-(parts[0] + parts[1]), config.epsilon, config.sinkhorn_iterations)  # Eq. 2
             if self.training:
-                self._follow_rewards(average_rewards(q, reward))
+                self._follow_rewards(average_rewards(q, reward, config))
         anchor = c if config.assignment == "prototype" else self.transition(c, action_c)
         log_p = log_assignment(z, anchor, config)
         dynamics, accuracy = info_nce(self.transition(z, action), z_next, config.temperature)
