@@ -20,10 +20,12 @@ LAYERS = [
     {"objectives", "envs"},
     {"agents"},
     {"config", "provenance", "state_tree", "checkpoint", "stop", "progress"},
-    {"factory", "rollout", "logs"},
+    {"factory", "rollout", "logs", "comparison"},
     {"evaluation", "session", "record", "load"},
-    {"training"},
-    {"analysis", "bench", "doctor"},
+    {"analysis"},
+    {"training", "report"},
+    {"studies"},
+    {"bench", "doctor"},
     {"commands"},
     {"cli"},
 ]
@@ -65,8 +67,9 @@ def test_imports_point_downward(part):
         assert not above, f"{file.relative_to(SOURCE)} imports {above} from above"
 
 
-def test_analysis_reads_run_directories_and_never_the_training_loop():
-    for file in (SOURCE / "analysis").rglob("*.py"):
+@pytest.mark.parametrize("part", ["analysis", "report"])
+def test_analysis_and_report_read_run_directories_and_never_the_training_loop(part):
+    for file in (SOURCE / part).rglob("*.py"):
         assert not imports(file) & {"training", "session", "commands"}
 
 

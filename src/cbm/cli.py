@@ -26,6 +26,8 @@ VERBS: dict[str, Verb] = {
     "eval": Verb("cbm.commands.train", "evaluate", "play episodes with a trained agent"),
     "record": Verb("cbm.commands.train", "record", "film a trained agent"),
     "plot": Verb("cbm.commands.plot", "plot", "draw learning curves of runs"),
+    "report": Verb("cbm.commands.report", "report", "one self-contained page about runs"),
+    "watch": Verb("cbm.commands.report", "watch", "the same page, live while training goes on"),
     "study": Verb("cbm.commands.study", "study", "the paper's experiments, on one machine or many", "expand_overrides"),
     "bench": Verb("cbm.commands.bench", "bench", "speed on this machine against the plain reference"),
 }

@@ -234,6 +234,8 @@ def _config_problem(config: Mapping[str, Any], provenance: Mapping[str, Any]) ->
     needed = {
         "agent_name": isinstance(config.get("agent_name"), str),
         "seed": _is_count(config.get("seed")),
+        "preset": isinstance(config.get("preset", ""), str),
+        "env.distraction": not isinstance(env, dict) or isinstance(env.get("distraction", ""), str),
         "env.task": isinstance(env, dict) and (isinstance(env.get("task"), str) or env.get("env_id") is not None),
         "training.total_steps": isinstance(training, dict) and _is_count(training.get("total_steps")),
     }

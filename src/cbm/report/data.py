@@ -8,9 +8,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from cbm.analysis.published import PUBLISHED
 from cbm.analysis.runs import Line, Problem, Run
 from cbm.report.labels import Labels, flatten
-from cbm.report.published import DISTRACTION, PUBLISHED
 
 POINTS = 100  # of a training metric, over the whole length of a run
 _COUNTERS = frozenset({"env_step", "agent_step", "updates", "episode", "episode_length"})
@@ -68,9 +68,7 @@ def page_data(
         "problems": [{"path": str(problem.path), "what": problem.what} for problem in problems],
         "measures": {name: {"label": label, "help": text} for name, (label, text) in MEASURES.items()},
         "references": _REFERENCES,
-        "published": [
-            paper._asdict() | {"distraction": DISTRACTION, "steps": 500_000} for paper in PUBLISHED
-        ],
+        "published": [entry._asdict() for entry in PUBLISHED],
     }
 
 

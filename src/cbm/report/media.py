@@ -28,6 +28,7 @@ CAPTIONS: dict[str, str] = {  # in this order on the page; others follow
     "gallery": "nearest observations of prototypes",
     "saliency": "where the encoder looks",
     "ch_index": "CH index over training",
+    "probes": "what can be read from the latents",
     "assignments": "assignments to prototypes",
     "generalization": "returns on unseen videos",
     "gallery_all": "nearest observations of every prototype",

@@ -1,6 +1,6 @@
 // Panels of lines over environment steps. All panels of a chart share their range of steps; each has its own height.
 
-const MARGIN = { top: 8, right: 14, bottom: 34, left: 48 };
+const MARGIN = { top: 8, right: 20, bottom: 34, left: 48 };
 const DASHES = ["", "7 4", "2 3", "10 3 2 3", "4 2", "12 4", "1 2 6 2", "3 5"];
 const MARKS = ["circle", "square", "triangle", "diamond", "down", "plus", "cross", "ring"];
 const COLOURS = 8;
@@ -47,7 +47,7 @@ function ticks(low, high, count) {
 }
 
 class Chart {
-  /** `draw_again` is called when the zoom has changed; `label` names the y axis. */
+  /** Panels inside `holder`. `on_zoom` is called when the zoom has changed. */
   constructor(holder) {
     this.holder = holder;
     this.grid = el("div", { class: "panels" });

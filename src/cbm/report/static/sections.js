@@ -1,6 +1,6 @@
 // The sections of the page. Each is built once and then fed: `update(shown, page)` with the runs that pass the filters.
 
-const STATES = ["running", "complete", "stopped", "failed"];
+const STATES = ["running", "failed", "stopped", "complete"];
 const STATE_MARKS = { running: "▶", complete: "✓", stopped: "■", failed: "✕" };
 
 const state_badge = (state) => el("span", { class: `badge ${state}` }, `${STATE_MARKS[state] ?? ""} ${state}`);
@@ -137,7 +137,7 @@ class Curves extends ChartSection {
           for (const cell of page.published(here[0].task, here[0].distraction, split))
             if (here.some((run) => run.agent === cell.agent)) {
               const method = here.find((run) => run.agent === cell.agent).method;
-              rules.push({ value: cell.mean, name: `paper: ${cell.agent} at 500K`, look: page.look(method) });
+              rules.push({ value: cell.mean, name: `${cell.agent} at 500K: ${paper_text(cell)}`, look: page.look(method) });
             }
         const only = page.runs.every((run) => !run.returns.unseen);
         const title = `${place_text(here[0], page)}${only ? "" : `, ${split_text(split)}`}`;
@@ -209,6 +209,12 @@ function series_of(run, name) {
   return { steps: kept.map((i) => found.steps[i]), values: kept.map((i) => found.values[name][i]) };
 }
 
+/** "paper 360 ± 36", with the row of its table where that says whose number it is. */
+function paper_text(cell) {
+  const row = /row "(.+)"/.exec(cell.source)?.[1];
+  return `paper${row ? `, ${row}:` : ""} ${cell.mean}${cell.std === null ? "" : ` ± ${cell.std}`}`;
+}
+
 class Final {
   constructor(page) {
     this.page = page;
@@ -218,7 +224,7 @@ class Final {
     this.centre.set([{ value: "mean", text: "mean ± standard deviation" }, { value: "iqm", text: "interquartile mean [95 %]" }]);
     const csv = el("button", { type: "button", onclick: () => save_text("final.csv", "text/csv", this.csv) }, "CSV");
     heading(this.section, "Returns", this.at.root, this.centre.root, csv);
-    this.help = el("p", { class: "quiet" }, "Mean return of one evaluation, over runs (seeds); n is how many. ", el("i", {}, "paper"), ": what the paper reports after 500K steps, five seeds. * some of the runs are not complete. Bold: the highest mean in a row.");
+    this.help = el("p", { class: "quiet" }, "Mean return of one evaluation, over runs (seeds); n is how many. ", el("i", {}, "paper"), ": what the paper reports after 500K steps, five seeds. *: some of these runs are not complete. Bold: the highest in a row.");
     this.table = el("table", { class: "numbers" });
     this.section.append(this.help, wrap_table(this.table, "Returns by task and method"));
   }
@@ -243,30 +249,34 @@ class Final {
     const iqms = this.centre.select.value === "iqm";
     const cells = methods.map((method) => {
       const runs = here.filter((run) => run.method === method && run.returns[split]?.steps.length);
-      const found = runs.map((run) => ({ run, value: this.value(run.returns[split]) })).filter((one) => one.value !== null);
+      const known = runs.map((run) => ({ run, value: this.value(run.returns[split]) })).filter((one) => one.value !== null);
+      const done = known.filter(({ run }) => run.state === "complete");
+      const found = this.at.select.value === "last" && done.length ? done : known; // ends are compared with ends
       const agent = here.find((run) => run.method === method)?.agent;
-      return { method, found, values: found.map((one) => one.value), paper: page.published(here[0].task, here[0].distraction, split).find((cell) => cell.agent === agent) };
+      return { method, found, beside: known.length - found.length, values: found.map((one) => one.value), paper: page.published(here[0].task, here[0].distraction, split).filter((cell) => cell.agent === agent) };
     });
     const centre = iqms ? iqm : mean;
     const best = Math.max(...cells.filter((cell) => cell.values.length).map((cell) => centre(cell.values)));
     const several = cells.filter((cell) => cell.values.length).length > 1;
     const nodes = cells.map((cell) => {
       const { values, paper } = cell;
-      if (!values.length && !paper) return el("td", { class: "none" }, "–");
+      if (!values.length && !paper.length) return el("td", { class: "none" }, "–");
       const early = cell.found.some(({ run }) => run.state !== "complete");
       const spread = iqms ? bootstrap(values, iqm) : deviation(values);
-      const around = iqms ? (spread[0] === null ? "" : ` [${number_text(spread[0])}, ${number_text(spread[1])}]`) : spread === null ? "" : ` ± ${number_text(spread)}`;
-      const main = values.length ? `${number_text(centre(values))}${around}${early ? " *" : ""}` : "–";
+      const short = (value) => (best >= 10 ? value.toFixed(0) : number_text(value));
+      const around = iqms ? (spread[0] === null ? "" : ` [${short(spread[0])}, ${short(spread[1])}]`) : spread === null ? "" : ` ± ${short(spread)}`;
+      const main = values.length ? `${short(centre(values))}${around}${early ? " *" : ""}` : "–";
       return el(
         "td",
         {},
         el(several && values.length && centre(values) === best ? "b" : "span", {}, main),
         values.length ? el("small", {}, ` n=${values.length}`) : null,
-        paper ? el("div", { class: "paper", title: paper.source }, `paper ${paper.mean} ± ${paper.std}`) : null,
+        cell.beside ? el("small", {}, `, ${cell.beside} more not complete`) : null,
+        ...paper.map((one) => el("div", { class: "paper", title: one.source }, paper_text(one))),
       );
     });
     const node = el("tr", {}, el("th", { scope: "row" }, place_text(here[0], page)), el("td", { class: "words" }, split), ...nodes);
-    const csv = cells.filter((cell) => cell.values.length).map(({ method, values, paper }) => csv_line([here[0].task, here[0].distraction, split, method, mean(values), deviation(values), iqm(values), values.length, paper?.mean, paper?.std]));
+    const csv = cells.filter((cell) => cell.values.length).map(({ method, values, paper }) => csv_line([here[0].task, here[0].distraction, split, method, mean(values), deviation(values), iqm(values), values.length, paper[0]?.mean, paper[0]?.std]));
     return { node, csv };
   }
 
@@ -297,8 +307,11 @@ class Embeddings {
     this.section.hidden = !usable.length;
     if (!usable.length) return;
     const choices = usable.map((run) => ({ value: run.id, text: run_text(run) }));
+    const fresh = !this.first.select.options.length;
     this.first.set(choices);
     this.second.set([{ value: "", text: "nothing" }, ...choices]);
+    const other = usable.find((run) => run.task === usable[0].task && run.method !== usable[0].method);
+    if (fresh && other) this.second.select.value = other.id; // two methods side by side say more than one
     this.second.root.hidden = usable.length < 2;
     this.colour.set([{ value: "value", text: "state value" }, { value: "background", text: "background" }, { value: "step", text: "step of the episode" }]);
     [this.first, this.second].forEach((choice, i) => {
@@ -422,7 +435,7 @@ class Runs {
   constructor(page) {
     this.page = page;
     this.section = $("runs");
-    this.sort = { by: "name", down: false };
+    this.sort = { by: "state", down: false };
     this.open = new Set();
     heading(this.section, "Runs");
     this.table = el("table", { class: "runs" });
@@ -445,7 +458,8 @@ class Runs {
     const order = (a, b) => {
       const [x, y] = [value(a), value(b)];
       if (x === null || y === null) return (x === null) - (y === null);
-      return (typeof x === "number" ? x - y : text_order(x, y)) * (this.sort.down ? -1 : 1);
+      const apart = (typeof x === "number" ? x - y : text_order(x, y)) * (this.sort.down ? -1 : 1);
+      return apart || text_order(a.name, b.name);
     };
     const head = this.columns.map(([key, title]) => {
       const sorted = this.sort.by === key;

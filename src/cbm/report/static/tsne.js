@@ -66,7 +66,12 @@ class Embedding {
     const value = values?.[i];
     if (value === null || value === undefined) return { colour: "var(--quiet)", mark: "circle" };
     const [low, high] = this.range;
-    return { colour: cividis(high > low ? (value - low) / (high - low) : 0.5), mark: "circle" };
+    return { colour: this.shade(high > low ? (value - low) / (high - low) : 0.5), mark: "circle" };
+  }
+
+  /** The end of the map that would drown in the ground is left out. */
+  shade(share) {
+    return cividis(this.dark ? 0.25 + 0.75 * share : 0.93 * share);
   }
 
   draw() {
@@ -80,8 +85,8 @@ class Embedding {
     canvas.height = height * ratio;
     const context = canvas.getContext("2d");
     context.scale(ratio, ratio);
-    const css = getComputedStyle(document.documentElement);
-    const real = (colour) => (colour.startsWith("var(") ? this.resolve(colour.slice(4, -1), css) : colour);
+    const real = (colour) => (colour.startsWith("var(") ? this.resolve(colour.slice(4, -1)) : colour);
+    this.dark = real("var(--paper)").match(/\d+/g).slice(0, 3).every((part) => part < 128);
     const span = (values) => [Math.min(...values), Math.max(...values)];
     const [x, y] = [span(points.x), span(points.y)];
     const fit = (value, [low, high], room) => 12 + ((value - low) / (high - low || 1)) * (room - 24);
@@ -140,7 +145,7 @@ class Embedding {
     }
     const [low, high] = this.range;
     const ramp = svg("svg", { width: 120, height: 12, "aria-hidden": "true" });
-    for (let i = 0; i < 24; i += 1) ramp.append(svg("rect", { x: i * 5, width: 5.5, height: 12, fill: cividis(i / 23) }));
+    for (let i = 0; i < 24; i += 1) ramp.append(svg("rect", { x: i * 5, width: 5.5, height: 12, fill: this.shade(i / 23) }));
     const known = Number.isFinite(low);
     this.legend.replaceChildren(...(known ? [el("span", { class: "key" }, number_text(low), ramp, number_text(high), ` ${this.colour}`)] : []), ...prototype);
   }
