@@ -36,7 +36,7 @@ def same(a: Any, b: Any) -> bool:
 
 
 def assert_same_run(ours: Path, reference: Path) -> None:
-    for name in ("metrics.jsonl", "evals.jsonl"):
+    for name in ("metrics.jsonl", "evals.jsonl", "analysis.jsonl"):
         assert (ours / name).read_bytes() == (reference / name).read_bytes(), name
     (step, state), (reference_step, reference_state) = map(load, (ours, reference))
     assert step == reference_step
@@ -79,7 +79,11 @@ def interrupt(run: Path, number: int, lines: int, words: list[Any]) -> tuple[int
 
 def test_killed_and_stopped_and_resumed_equals_uninterrupted(tmp_path: Path) -> None:
     run = tmp_path / "run"
-    words = [*tiny_options(training__eval_workers=1), "--out", run]  # the other run had none: it must not matter
+    words = [
+        *tiny_options(training__eval_workers=1, training__analyze_every=400),
+        "--out",
+        run,
+    ]  # the other run had none: it must not matter
     code, _ = interrupt(run, signal.SIGKILL, random.randint(12, 30), words)
     assert code == -signal.SIGKILL
     code, output = interrupt(run, signal.SIGTERM, random.randint(32, 40), ["--resume", run])
@@ -138,7 +142,9 @@ def test_a_damaged_checkpoint_costs_only_time(tmp_path: Path) -> None:
 
 def test_a_finished_run_has_nothing_more_to_do_and_can_be_prolonged(tmp_path: Path) -> None:
     run = tmp_path / "run"
-    config = run_config(tyro.cli(TrainArgs, args=expand_overrides(tiny_options(training__total_steps=400))))
+    config = run_config(
+        tyro.cli(TrainArgs, args=expand_overrides(tiny_options(training__total_steps=400, training__analyze_every=400)))
+    )
     assert training.train(config, run, quiet=True).at.env_step == 400
     origin = read_provenance(run / "config.json")
     assert training.resume(run, quiet=True).at.env_step == 400

@@ -73,6 +73,7 @@ TINY = {
     "training.eval_workers": 0,  # a process more would spend most of the time importing PyTorch
     "training.log_every": 50,
     "training.checkpoint_every": 150,
+    "training.analyze_every": 0,  # importing scikit-learn takes longer than the run
     "training.threads": 1,
     "training.replay_capacity": 5_000,
 }
@@ -100,7 +101,7 @@ def finished_run() -> Path:
     """A complete tiny run, trained once for all tests of a process that only read it."""
     folder = tempfile.mkdtemp(prefix="cbm-toy-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    process = cbm("train", *tiny_options(), "--out", out := Path(folder) / "run")
+    process = cbm("train", *tiny_options(training__analyze_every=400), "--out", out := Path(folder) / "run")
     output = process.communicate(timeout=180)[0]
     assert process.returncode == 0, output
     return out

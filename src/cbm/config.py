@@ -81,6 +81,8 @@ class TrainingConfig:
     """On each set of videos."""
     eval_workers: int | None = None
     """Processes that play them; None takes one a core, 0 the process that trains. Changes no result."""
+    analyze_every: int = 20_000
+    """Between two analyses of what the encoder knows; each comes with an evaluation. 0: none. Changes no result."""
     log_every: int = 1_000
     """Between two lines of means in metrics.jsonl."""
     checkpoint_every: int = 10_000
@@ -98,6 +100,8 @@ class TrainingConfig:
         for name in ("total_steps", "eval_every", "eval_episodes", "log_every", "checkpoint_every"):
             if getattr(self, name) < 1:
                 raise CBMError(f"training.{name} must be at least 1, not {getattr(self, name)}.")
+        if self.analyze_every < 0:
+            raise CBMError(f"training.analyze_every must be 0 (never) or more, not {self.analyze_every}.")
 
 
 @dataclass(frozen=True)
@@ -117,6 +121,13 @@ class RunConfig:
         distraction = [self.env.distraction] if self.env.env_id is None else []
         return "-".join([self.env.name, self.agent_name, *distraction, f"s{self.seed}"])
 
+    @property
+    def updates_per_agent_step(self) -> float:
+        """The agent's own number, which it may give per environment step."""
+        if hasattr(self.agent, "updates_per_env_step"):
+            return self.agent.updates_per_env_step * (self.env.resolved().action_repeat or 1)
+        return self.agent.updates_per_step
+
 
 def _paper(config: RunConfig) -> RunConfig:
     return config
@@ -124,7 +135,7 @@ def _paper(config: RunConfig) -> RunConfig:
 
 def _laptop(config: RunConfig) -> RunConfig:
     """The same method at a size for two cores, with the same changes for every agent."""
-    changes = {"conv_strides": (2, 2, 1, 1), "batch_size": 64}
+    changes = {"conv_strides": (2, 2, 1, 1), "batch_size": 64, "hidden_dim": 256, "lr": 1e-3}
     present = {field.name for field in fields(config.agent)}
     agent = replace(config.agent, **{name: value for name, value in changes.items() if name in present})
     if hasattr(config.agent, "laptop"):  # sizes of its own, for a method of another kind

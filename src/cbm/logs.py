@@ -1,6 +1,6 @@
 """What a run writes down: JSON lines first, TensorBoard and wandb beside them.
 
-`metrics.jsonl` and `evals.jsonl` hold only what the seed determines, so that two runs can be compared byte for byte.
+`metrics.jsonl`, `evals.jsonl` and `analysis.jsonl` hold only what the seed determines, so that two runs can be compared byte for byte.
 Everything that depends on the clock goes to `timings.jsonl`.
 """
 
@@ -69,9 +69,11 @@ class Logs:
         """Begin anew, or go on at `env_step` after `lengths` bytes of each file."""
         from torch.utils.tensorboard import SummaryWriter
 
-        self.metrics, self.evals, self.timings = map(JsonLines, (run.metrics, run.evals, run.timings))
-        self.metrics.cut(lengths["metrics"] if lengths else 0)
-        self.evals.cut(lengths["evals"] if lengths else 0)
+        self.metrics, self.evals, self.analysis = map(JsonLines, (run.metrics, run.evals, run.analysis))
+        self.timings = JsonLines(run.timings)
+        self._exact = {"metrics": self.metrics, "evals": self.evals, "analysis": self.analysis}
+        for name, file in self._exact.items():
+            file.cut(lengths.get(name, 0) if lengths else 0)
         # TensorBoard then hides what an earlier process drew past this checkpoint.
         self._board = SummaryWriter(str(run.tb), purge_step=env_step + 1 if lengths else 0)
         self._wandb = wandb or None
@@ -87,16 +89,16 @@ class Logs:
             self._wandb.log(numbers, step=line["env_step"])
 
     def lengths(self) -> dict[str, int]:
-        return {"metrics": self.metrics.length, "evals": self.evals.length}
+        return {name: file.length for name, file in self._exact.items()}
 
     def sync(self) -> None:
         """Everything to disk, as a checkpoint is about to rely on it."""
-        self.metrics.sync()
-        self.evals.sync()
+        for file in self._exact.values():
+            file.sync()
         self._board.flush()
 
     def close(self) -> None:
-        for file in (self.metrics, self.evals, self.timings):
+        for file in (*self._exact.values(), self.timings):
             file.close()
         self._board.close()
         if self._wandb is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-_STREAMS = {"train": 0, "eval/train": 1, "eval/unseen": 2, "explore": 3, "agent": 4, "replay": 5}
+_STREAMS = {"train": 0, "eval/train": 1, "eval/unseen": 2, "explore": 3, "agent": 4, "replay": 5, "probe": 6}
 
 
 def seed_for(run_seed: int, stream: str, *index: int) -> int:

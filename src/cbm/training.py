@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from cbm import checkpoint
+from cbm import checkpoint, comparison
+from cbm.analysis.online import Analyzer
 from cbm.config import RunConfig, read_config, read_provenance, to_json, write_config
 from cbm.evaluation import Interrupted, Workers, plan, summarise
 from cbm.factory import make_environment, resolve_machine, worker_count
@@ -37,7 +38,8 @@ def train(config: RunConfig, out: Path | str, *, wandb: bool = False, quiet: boo
     run = RunDir(Path(out))
     with explain_full_disk(run), run.locked():
         open_new(run.root)
-        return _loop(resolve_machine(config), run, provenance(), wandb, quiet)
+        origin = provenance() | {"differences": comparison.differences(config)}
+        return _loop(resolve_machine(config), run, origin, wandb, quiet)
 
 
 def resume(out: Path | str, *, total_steps: int | None = None, wandb: bool = False, quiet: bool = False) -> Outcome:
@@ -68,9 +70,12 @@ def _loop(config: RunConfig, run: RunDir, origin: Mapping[str, Any], wandb: bool
         write_config(run.config, config, origin)
         workers = Workers(to_json(config), worker_count(settings.eval_episodes, settings.eval_workers))
         stack.callback(workers.close)
+        analyzer = Analyzer(config)
+        stack.callback(analyzer.close)
         logs = Logs(run, at.env_step, state and state["lengths"], wandb and start_wandb(run, to_json(config)))
         stack.callback(logs.close)
         show = stack.enter_context(Show(settings.total_steps, quiet))
+        show.say(comparison.describe(config, comparison.differences(config)))
         if state is not None:
             show.say(f"{run.root}: going on from the checkpoint at environment step {at.env_step:,}")
         clock, saver, last_return = Stopwatch(), Saver(run, session, logs, state is not None), None
@@ -79,6 +84,11 @@ def _loop(config: RunConfig, run: RunDir, origin: Mapping[str, Any], wandb: bool
             """Whether the last agent step reached or passed a multiple of `every`."""
             return at.env_step // every > (at.env_step - repeat) // every
 
+        def analysis_due() -> bool:
+            """At an evaluation: whether a multiple of `analyze_every` was reached since the one before."""
+            every = settings.analyze_every
+            return every > 0 and (finished or at.env_step // every > at.evaluated // every)
+
         while True:
             finished = at.env_step >= settings.total_steps
             if at.evaluated != at.env_step and (finished or due(settings.eval_every)):
@@ -86,12 +96,18 @@ def _loop(config: RunConfig, run: RunDir, origin: Mapping[str, Any], wandb: bool
                 try:
                     with clock("evaluate"):
                         episodes = workers.play(agent.state_dict(), jobs, at.env_step, stop.__bool__)
+                    findings = None
+                    if analysis_due():
+                        with clock("analyze"):
+                            findings = analyzer.measure(agent.state_dict(), at.env_step, stop.__bool__)
                 except Interrupted:  # `evaluated` stays as it was: the resumed run plays this evaluation first
                     saver.save()
                     break
                 at.evaluated = at.env_step
                 results = summarise(episodes)
                 logs.write(logs.evals, {**at.counts(), **results})
+                if findings is not None:
+                    logs.write(logs.analysis, {**at.counts(), **findings})
                 logs.timings.append({**at.counts(), "seconds": clock.seconds()})
                 show.say(_scores(at.env_step, results))
             if stop or finished or due(settings.checkpoint_every) or saver.overdue(settings.checkpoint_minutes):
@@ -142,14 +158,7 @@ def _updates_due(at: At, config: RunConfig) -> int:
     """How many updates there should have been by now: the first comes when the seed steps are over."""
     repeat = config.env.action_repeat or 1
     first = max(1, -(-config.training.seed_steps // repeat))
-    return int(max(0, at.agent_step - first + 1) * updates_per_agent_step(config))
-
-
-def updates_per_agent_step(config: RunConfig) -> float:
-    """Most methods count their updates per agent step; one that counts per environment step has another setting."""
-    if hasattr(config.agent, "updates_per_env_step"):
-        return config.agent.updates_per_env_step * (config.env.action_repeat or 1)
-    return config.agent.updates_per_step
+    return int(max(0, at.agent_step - first + 1) * config.updates_per_agent_step)
 
 
 def _episode_line(at: At, session: Session) -> dict[str, Any]:

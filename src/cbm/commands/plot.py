@@ -2,24 +2,42 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
 from tyro.conf import Positional, arg
 
 
-def plot(runs: Positional[tuple[Path, ...]], output: Annotated[Path, arg(aliases=["-o"])] = Path("curve.png")) -> int:
-    """Draw learning curves of runs, finished or not. Runs of one setting are averaged over their seeds.
+def plot(
+    runs: Positional[tuple[Path, ...]],
+    output: Annotated[Path, arg(aliases=["-o"])] = Path("curve.png"),
+    scores: bool = False,
+    level: float = 200.0,
+) -> int:
+    """Draw learning curves of runs, finished or not. Runs that differ in their seed alone are drawn as one method.
 
     Args:
-        runs: run directories.
-        output: .png, .svg or .pdf; the numbers go to a .csv beside it.
+        runs: run directories, or folders with run directories in them.
+        output: .png or .svg, both are written; the numbers go to a .csv beside them.
+        scores: also draw interquartile means, performance profiles, probability of improvement and sample efficiency,
+            as OUTPUT-scores.
+        level: the return that counts as reached in the sample efficiency.
     """
-    from cbm.analysis.curves import draw_curves, read_curve
+    from cbm.analysis.curves import draw_curves, draw_scores, group_runs
+    from cbm.analysis.runs import load_runs
     from cbm.errors import CBMError
 
-    if output.suffix not in (".png", ".svg", ".pdf"):
-        raise CBMError(f"-o {output}: the name must end in .png, .svg or .pdf.")
-    written = draw_curves([read_curve(run) for run in runs], output)
+    if output.suffix not in (".png", ".svg"):
+        raise CBMError(f"-o {output}: the name must end in .png or .svg.")
+    loaded = load_runs(runs)
+    for problem in loaded.problems:
+        print(f"cbm plot: {problem}", file=sys.stderr)
+    if not loaded.runs:
+        raise CBMError("no runs to draw. Give run directories: cbm plot runs/first runs/second")
+    groups = group_runs(loaded.runs)
+    written = draw_curves(groups, output.parent, output.stem)
+    if scores:
+        written += draw_scores(groups, output.parent, f"{output.stem}-scores", level)
     print("wrote", ", ".join(map(str, written)))
     return 0

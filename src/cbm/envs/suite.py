@@ -45,6 +45,7 @@ class SuiteEnv(gym.Env[np.ndarray, np.ndarray]):
             raise CBMError(f"size must be at least 8 pixels; got {size[0]}x{size[1]}.")
         self.task, self.action_repeat, self.distractions = task, action_repeat, tuple(distractions)
         self.render_mode = render_mode
+        self.drawing = True  # False: steps cost physics only, and show the last frame again
         self._env = _load(task)
         self._task_random = self._env.task.random
         spec = self._env.action_spec()
@@ -58,6 +59,7 @@ class SuiteEnv(gym.Env[np.ndarray, np.ndarray]):
         self._film: Renderer | None = None
         self._running = False
         self._state = np.empty(0)
+        self._frame = np.zeros(self.observation_space.shape, np.uint8)
 
     @property
     def physics(self) -> Any:
@@ -127,10 +129,12 @@ class SuiteEnv(gym.Env[np.ndarray, np.ndarray]):
         self._env.close()  # dm_control's own render contexts, if somebody has used them
 
     def _observe(self) -> np.ndarray:
-        for distraction in self.distractions:
-            distraction.apply(self.scene)
-        frame = self._renderer.render(self.scene.data, self.scene.sky)
-        return np.ascontiguousarray(frame.transpose(2, 0, 1))
+        if self.drawing:
+            for distraction in self.distractions:
+                distraction.apply(self.scene)
+            frame = self._renderer.render(self.scene.data, self.scene.sky)
+            self._frame = np.ascontiguousarray(frame.transpose(2, 0, 1))
+        return self._frame
 
     def _info(self) -> dict[str, Any]:
         return {"state": self._state.astype(np.float32), "background": self.scene.background}

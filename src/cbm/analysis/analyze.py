@@ -1,0 +1,133 @@
+"""Everything that is drawn of a run, and of several beside each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from cbm.analysis.embedding import draw_tsne
+from cbm.analysis.gallery import draw_gallery
+from cbm.analysis.generalization import EPISODES, Tested, draw_generalization, play_unseen
+from cbm.analysis.overtime import draw_assignments, draw_ch_index, draw_probes
+from cbm.analysis.runs import Problem, load_runs
+from cbm.analysis.saliency import draw_saliency
+from cbm.analysis.subject import Subject, examine
+from cbm.errors import CBMError, UnknownChoice
+
+FIGURES = ("ch_index", "probes", "tsne", "gallery", "assignments", "generalization", "saliency")
+Makers = dict[str, Callable[[], list[Path]]]
+
+
+@dataclass
+class Report:
+    """What was written, and what was not and why."""
+
+    analysed: int = 0
+    written: list[Path] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+
+    def make(self, makers: Makers, only: Sequence[str], about: Path) -> None:
+        """Draw those that are asked for. One that cannot be drawn is reported, and the others are drawn."""
+        for name in only:
+            try:
+                self.written += makers[name]() if name in makers else []
+            except CBMError as error:
+                self.problems.append(Problem(about, f"no {name}: {error}"))
+
+
+def analyze(
+    paths: Iterable[Path],
+    output: Path = Path("analysis"),
+    only: Sequence[str] = FIGURES,
+    episodes: int = EPISODES,
+    all_prototypes: bool = False,
+    say: Callable[[str], None] = lambda text: None,
+) -> Report:
+    """Figures of each run into its own `figures/`; with several runs, comparisons into `output`."""
+    for name in only:
+        if name not in FIGURES:
+            raise UnknownChoice("figure", name, FIGURES)
+    loaded = load_runs(paths)
+    report = Report(problems=list(loaded.problems))
+    subjects: list[Subject] = []
+    tested: list[Tested] = []
+    for run in loaded.runs:
+        say(f"{run.name}: {run.agent} on {run.task}, {run.distraction}, {run.status}")
+        try:
+            subject = examine(run)
+        except CBMError as error:
+            report.problems.append(Problem(run.path, f"skipped: {error}"))
+            continue
+        subjects.append(subject)
+        report.analysed += 1
+        say(f"{run.name}: {summary(subject.findings)}")
+        if subject.space is None and {"gallery", "assignments"} & set(only):
+            say(f"{run.name}: {run.agent} has no prototypes: no gallery, no assignments; clusters by k-means")
+        report.make(_of_one(subject, episodes, all_prototypes, tested), only, run.path)
+    if len(subjects) > 1:
+        report.make(_of_several(subjects, tested, output, report), only, output)
+    return report
+
+
+def _of_one(subject: Subject, episodes: int, all_prototypes: bool, tested: list[Tested]) -> Makers:
+    """The figures of a run; what `generalization` plays is added to `tested`."""
+    folder = subject.run.path / "figures"
+
+    def generalize() -> list[Path]:
+        tested.append(play_unseen(subject.run, episodes))
+        return draw_generalization(tested[-1:], folder)
+
+    def galleries() -> list[Path]:
+        return draw_gallery(subject, folder) + (
+            draw_gallery(subject, folder, everything=True) if all_prototypes else []
+        )
+
+    makers: Makers = {
+        "ch_index": partial(draw_ch_index, [subject], folder),
+        "probes": partial(draw_probes, [subject], folder),
+        "tsne": partial(draw_tsne, subject, folder),
+        "saliency": partial(draw_saliency, [subject], folder),
+    }
+    if subject.space is not None:
+        makers |= {"gallery": galleries, "assignments": partial(draw_assignments, subject, folder)}
+    if "unseen" in subject.run.splits:
+        makers["generalization"] = generalize
+    return makers
+
+
+def _of_several(subjects: list[Subject], tested: list[Tested], output: Path, report: Report) -> Makers:
+    """The figures that put runs beside each other."""
+    seen = subjects[0].probe.obs.shape[1:]
+    alike = [subject for subject in subjects if subject.probe.obs.shape[1:] == seen]
+
+    def look() -> list[Path]:
+        for subject in subjects:
+            if subject not in alike:
+                what = f"not in the comparison of saliency: it sees {subject.probe.obs.shape[1:]}, not {seen}"
+                report.problems.append(Problem(subject.run.path, what))
+        return draw_saliency(alike, output) if len(alike) > 1 else []
+
+    makers: Makers = {
+        "ch_index": partial(draw_ch_index, subjects, output),
+        "probes": partial(draw_probes, subjects, output),
+        "saliency": look,
+    }
+    if len(tested) > 1:
+        makers["generalization"] = partial(draw_generalization, tested, output)
+    return makers
+
+
+def summary(findings: dict[str, Any]) -> str:
+    """The numbers of an analysis in one line."""
+
+    def number(key: str) -> str:
+        return "-" if findings.get(key) is None else f"{findings[key]:.2f}"
+
+    return (
+        f"CH index {number('ch_index')} ({findings.get('clusters', '-')}, K = {findings.get('k', '-')}), "
+        f"background from z {number('background_accuracy')} (chance {number('background_chance')}), "
+        f"state from z R^2 {number('state_r2')}"
+    )

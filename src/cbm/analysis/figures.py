@@ -1,0 +1,85 @@
+"""What every figure has in common: PNG for screens, SVG for print, and a CSV with the numbers behind it.
+
+Lines and points differ in style and marker, not in colour alone, and colours in brightness, so that a figure survives a
+printer without colours. Nothing in the files depends on when they were made.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+from matplotlib.figure import Figure
+
+matplotlib.rcParams |= {
+    "figure.dpi": 150,
+    "savefig.dpi": 150,
+    "font.size": 9,
+    "axes.titlesize": 9,
+    "legend.fontsize": 7.5,
+    "axes.grid": True,
+    "grid.alpha": 0.3,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "svg.hashsalt": "cbm",  # the same ids in the same figure
+}
+
+
+class Style(NamedTuple):
+    """How one method is drawn."""
+
+    color: str
+    linestyle: str | tuple[int, tuple[int, ...]]
+    marker: str
+
+    def line(self) -> dict[str, Any]:
+        return {"color": self.color, "linestyle": self.linestyle, "marker": self.marker, "markersize": 4}
+
+
+# From dark to light, so that neighbours differ in grey too.
+STYLES = (
+    Style("#12375c", "-", "o"),
+    Style("#d1495b", "--", "s"),
+    Style("#2e8b57", "-.", "^"),
+    Style("#e08e1b", ":", "D"),
+    Style("#6c4ab6", (0, (5, 1, 1, 1, 1, 1)), "v"),
+    Style("#4aa5c4", (0, (8, 2)), "P"),
+    Style("#8a8a3c", (0, (1, 1)), "X"),
+    Style("#777777", (0, (3, 3)), "*"),
+)
+
+
+def style(index: int) -> Style:
+    return STYLES[index % len(STYLES)]
+
+
+def save(figure: Figure, folder: Path, name: str, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[Path]:
+    """`name`.png, .svg and .csv in `folder`; the figure is closed."""
+    folder.mkdir(parents=True, exist_ok=True)
+    pictures = [folder / f"{name}.png", folder / f"{name}.svg"]
+    for path in pictures:
+        figure.savefig(path, bbox_inches="tight", metadata={"Date": None} if path.suffix == ".svg" else None)
+    plt.close(figure)
+    return [*pictures, write_csv(folder / f"{name}.csv", header, rows)]
+
+
+def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> Path:
+    """Numbers with six digits; None as an empty cell."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(header)
+        writer.writerows([f"{cell:.6g}" if isinstance(cell, float) else cell for cell in row] for row in rows)
+    return path
+
+
+def thousands(env_step: int) -> str:
+    """`90K` for 90000."""
+    return f"{env_step / 1000:g}K"

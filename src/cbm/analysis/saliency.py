@@ -1,0 +1,112 @@
+"""Where the encoder looks: how far the latent moves when a place of the picture is blurred.
+
+After Greydanus et al., "Visualizing and Understanding Atari Agents" (ICML 2018): at each place of a grid the picture is
+mixed with a blurred copy of itself under a Gaussian window, in all stacked frames at once, and the squared distance of
+the two latents is what that place matters. It asks `encode` alone, so every agent can be asked, and answers in the
+agent's own latent; maps are normalised to sum 1 and compared by where they lie, not by how large they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from scipy.ndimage import gaussian_filter
+
+from cbm.analysis.embedding import newest_frames
+from cbm.analysis.figures import plt, save
+from cbm.analysis.probe import Probe
+from cbm.analysis.subject import Subject
+from cbm.factory import one_thread
+
+STRIDE = 4  # pixels between two places
+WIDTH = 3.0  # of the window, and of the blur inside it, in pixels
+MOMENTS = 4
+UNTOUCHED = 12  # of 255: a pixel that changes less than this from video to video is not background
+
+
+def saliency(encode: Callable[[np.ndarray], torch.Tensor], obs: np.ndarray) -> np.ndarray:
+    """A map (H, W) that sums to 1 for an observation uint8 (C, H, W); zeros where nothing matters."""
+    _, height, width = obs.shape
+    blurred = gaussian_filter(obs.astype(np.float32), (0, WIDTH, WIDTH))
+    rows, columns = (np.arange(STRIDE // 2, side, STRIDE) for side in (height, width))
+    y, x = np.mgrid[:height, :width]
+    changed = []
+    for row in rows:
+        for column in columns:
+            window = np.exp(-((y - row) ** 2 + (x - column) ** 2) / (2 * WIDTH**2))
+            changed.append((obs + (blurred - obs) * window).round().astype(np.uint8))
+    pictures = np.stack([obs, *changed])
+    z = torch.cat([encode(part).float().cpu() for part in np.array_split(pictures, -(-len(pictures) // 256))])
+    distance = (z[1:] - z[:1]).square().sum(dim=1).reshape(1, 1, len(rows), len(columns))
+    smooth = F.interpolate(distance, (height, width), mode="bilinear", align_corners=False)[0, 0].numpy()
+    total = float(smooth.sum())
+    return smooth / total if total > 0 else np.zeros_like(smooth)
+
+
+def untouched(probe: Probe, moment: int) -> np.ndarray | None:
+    """The pixels (H, W) of a moment that no background changes: robot, and ground where that is opaque."""
+    pictures = probe.obs[probe.moment == moment][:, -3:].astype(int)
+    if len(pictures) < 2:
+        return None
+    return (pictures.max(axis=0) - pictures.min(axis=0)).max(axis=0) < UNTOUCHED
+
+
+def choose_moments(probe: Probe, count: int = MOMENTS) -> list[int]:
+    """Evenly spread moments of the episodes that the agent played."""
+    moments = np.unique(probe.moment[probe.by_agent])
+    return [int(moments[i]) for i in np.linspace(0, len(moments) - 1, count + 2).round().astype(int)[1:-1]]
+
+
+def draw_saliency(subjects: Sequence[Subject], folder: Path) -> list[Path]:
+    """Distracted frames, and beside each where the encoders of all subjects look. All see the first one's frames."""
+    probe = subjects[0].probe
+    moments = choose_moments(probe)
+    figure, axes = plt.subplots(
+        len(moments), 1 + len(subjects), figsize=(2.3 * (1 + len(subjects)), 2.25 * len(moments) + 0.7), squeeze=False
+    )
+    rows, shares = [], np.full((len(moments), len(subjects)), np.nan)
+    areas = []
+    for index, moment in enumerate(moments):
+        seen = np.flatnonzero(probe.moment == moment)
+        at = seen[index % len(seen)]  # another background in each row
+        frame, still = newest_frames(probe.obs[at][None])[0], untouched(probe, moment)
+        area = None if still is None else float(still.mean())
+        areas.append(area)
+        _show(axes[index][0], frame, None)
+        axes[index][0].set_ylabel(str(probe.background[at]), fontsize=7)
+        for column, subject in enumerate(subjects):
+            with one_thread():
+                found = saliency(subject.agent.encode, probe.obs[at])
+            share = None if still is None else float(found[still].sum())
+            shares[index, column] = np.nan if share is None else share
+            _show(axes[index][1 + column], np.sqrt(found), still)
+            rows.append([subject.run.name, subject.run.agent, moment, probe.background[at], share, area])
+    axes[0][0].set_title("what is seen", fontsize=8)
+    for column, subject in enumerate(subjects):
+        text = subject.name
+        if not np.isnan(shares).all():
+            text += f"\n{np.nanmean(shares[:, column]):.0%} off the video"
+        axes[0][1 + column].set_title(text, fontsize=8)
+    if areas[0] is not None:
+        known = [area for area in areas if area is not None]
+        note = f"outlined: what the video does not change, {np.mean(known):.0%} of the area. "
+    else:
+        note = ""
+    figure.suptitle(
+        f"{note}Brighter: the latent moves more when that place is blurred\n{subjects[0].title}", fontsize=8
+    )
+    figure.tight_layout()
+    header = ("run", "agent", "moment", "background", "share_off_the_video", "area_off_the_video")
+    return save(figure, folder, "saliency", header, rows)
+
+
+def _show(axis: plt.Axes, picture: np.ndarray, outline: np.ndarray | None) -> None:
+    axis.imshow(picture, cmap=None if picture.ndim == 3 else "inferno", interpolation="nearest")
+    if outline is not None and outline.any() and not outline.all():
+        axis.contour(outline, levels=[0.5], colors="white", linewidths=0.7)
+    axis.set(xticks=[], yticks=[])
+    axis.grid(False)

@@ -1,0 +1,95 @@
+"""Scores across runs: interquartile means with stratified bootstrap intervals, profiles, probability of improvement.
+
+After Agarwal et al., "Deep Reinforcement Learning at the Edge of the Statistical Precipice" (NeurIPS 2021). Written in
+numpy instead of using their package: rliable 1.2 draws from numpy's global generator whatever `random_state` says, so
+its intervals differ from call to call; it needs the same number of seeds in every task; and it brings eight packages,
+one of which fails with pandas 3. The tests hold these functions against it.
+
+Scores of a method are a list with one array of returns a task, one return a seed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+Scores = Sequence[np.ndarray]  # a task each: (seeds,)
+Statistic = Callable[[list[np.ndarray]], np.ndarray]  # a task each: (..., seeds) -> (...)
+
+RESAMPLES = 2000
+HIGHEST = 1000.0  # return of a perfect episode in dm_control
+
+
+class Estimate(NamedTuple):
+    """A number with its 95 % interval; no interval where there is one run a task."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+def iqm(scores: list[np.ndarray]) -> np.ndarray:
+    """Mean of the middle half of all runs of all tasks, (..., seeds) each -> (...)."""
+    together = np.sort(np.concatenate(scores, axis=-1), axis=-1)
+    cut = together.shape[-1] // 4
+    return together[..., cut : together.shape[-1] - cut].mean(axis=-1)
+
+
+def estimate(scores: Scores, statistic: Statistic = iqm, resamples: int = RESAMPLES, seed: int = 0) -> Estimate:
+    """A statistic with the interval of a bootstrap that draws seeds anew within each task."""
+    value = float(statistic([np.asarray(task, float) for task in scores]))
+    if max(map(len, scores)) < 2:
+        return Estimate(value)
+    rng = np.random.default_rng(seed)
+    low, high = np.quantile(statistic(_resampled(scores, resamples, rng)), [0.025, 0.975])
+    return Estimate(value, float(low), float(high))
+
+
+def _resampled(scores: Scores, resamples: int, rng: np.random.Generator) -> list[np.ndarray]:
+    """For each task (resamples, seeds), drawn with replacement."""
+    tasks = [np.asarray(task, float) for task in scores]
+    return [task[rng.integers(len(task), size=(resamples, len(task)))] for task in tasks]
+
+
+def improvement(x: list[np.ndarray], y: list[np.ndarray]) -> np.ndarray:
+    """P(X > Y) + P(X = Y) / 2 for a run of each on the same task, mean over tasks, (..., seeds) each -> (...)."""
+    shares = []
+    for own, other in zip(x, y, strict=True):
+        difference = own[..., :, None] - other[..., None, :]
+        shares.append(((difference > 0) + 0.5 * (difference == 0)).mean(axis=(-1, -2)))
+    return np.mean(shares, axis=0)
+
+
+def probability_of_improvement(x: Scores, y: Scores, resamples: int = RESAMPLES, seed: int = 0) -> Estimate:
+    """How likely a run of X beats a run of Y, with its interval."""
+    value = float(improvement(list(x), list(y)))
+    if max(len(task) for task in [*x, *y]) < 2:
+        return Estimate(value)
+    rng = np.random.default_rng(seed)
+    drawn = improvement(_resampled(x, resamples, rng), _resampled(y, resamples, rng))
+    low, high = np.quantile(drawn, [0.025, 0.975])
+    return Estimate(value, float(low), float(high))
+
+
+def profile(scores: Scores, thresholds: np.ndarray) -> np.ndarray:
+    """Share of runs above each threshold, the same weight for each task: (thresholds,)."""
+    return np.mean([(np.asarray(task)[:, None] > thresholds).mean(axis=0) for task in scores], axis=0)
+
+
+def profile_band(
+    scores: Scores, thresholds: np.ndarray, resamples: int = RESAMPLES, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """The 95 % interval of `profile` at each threshold; None where there is one run a task."""
+    if max(map(len, scores)) < 2:
+        return None
+    drawn = _resampled(scores, resamples, np.random.default_rng(seed))
+    shares = np.mean([[(task > level).mean(axis=1) for level in thresholds] for task in drawn], axis=0)
+    low, high = np.quantile(shares, [0.025, 0.975], axis=1)
+    return low, high
+
+
+def steps_to(env_steps: Sequence[int], returns: Sequence[float], level: float) -> int | None:
+    """The first evaluation at which a run reached `level`; None if it never did."""
+    return next((step for step, value in zip(env_steps, returns, strict=True) if value >= level), None)

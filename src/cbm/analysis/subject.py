@@ -1,0 +1,78 @@
+"""A run under examination: its newest checkpoint, the probe that it was shown, and what came of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cbm.analysis.clusters import Clusters, PrototypeSpace, cluster, prototype_space
+from cbm.analysis.figures import thousands
+from cbm.analysis.measures import encode, measure
+from cbm.analysis.online import Analyzer
+from cbm.analysis.probe import Probe
+from cbm.analysis.runs import Run
+from cbm.config import RunConfig, read_config
+from cbm.factory import one_thread
+from cbm.load import load_state
+from cbm.run_dir import RunDir
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Everything that the figures of one run are drawn from."""
+
+    run: Run
+    config: RunConfig
+    agent: Any
+    env_step: int
+    replay: dict[str, int]  # what replay held at the checkpoint
+    probe: Probe
+    z: Tensor  # (N, D)
+    value: np.ndarray  # (N,)
+    space: PrototypeSpace | None
+    clusters: Clusters
+    findings: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        """For a legend."""
+        return f"{self.run.agent}, seed {self.run.seed}"
+
+    @property
+    def title(self) -> str:
+        where = f"{self.run.task}, {self.run.distraction}"
+        return f"{self.run.agent} on {where}, seed {self.run.seed}, {thousands(self.env_step)} environment steps"
+
+
+def examine(run: Run) -> Subject:
+    """Show the probe to the newest checkpoint of a run. A `CBMError` says why that cannot be done."""
+    directory = RunDir(run.path)
+    config = read_config(directory.config)
+    env_step, state = load_state(directory)
+    analyzer = Analyzer(config)
+    try:
+        probe = analyzer.probe(state["agent"], env_step)
+    finally:
+        analyzer.close()
+    agent = analyzer.agent
+    with one_thread():
+        z = encode(agent, probe)
+        values = [agent.value(part).float().cpu() for part in np.array_split(probe.obs, -(-len(probe) // 256))]
+    space = prototype_space(agent)
+    return Subject(
+        run=run,
+        config=config,
+        agent=agent,
+        env_step=env_step,
+        replay=state["replay"],
+        probe=probe,
+        z=z,
+        value=torch.cat(values).squeeze(1).numpy(),
+        space=space,
+        clusters=cluster(z, space),
+        findings=measure(agent, probe),
+    )

@@ -1,0 +1,40 @@
+"""The verb `cbm analyze`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from tyro.conf import Positional, arg
+
+
+def analyze(
+    runs: Positional[tuple[Path, ...]],
+    output: Annotated[Path, arg(aliases=["-o"])] = Path("analysis"),
+    only: tuple[str, ...] = (),
+    episodes: int = 50,
+    all_prototypes: bool = False,
+) -> int:
+    """See what the agents of runs have learned. Each run's figures go to its own folder `figures`.
+
+    Args:
+        runs: run directories, or folders with run directories in them.
+        output: where the comparisons go that put several runs beside each other.
+        only: ch_index, probes, tsne, gallery, assignments, generalization, saliency; all of them if nothing is said.
+        episodes: to play on unseen videos for `generalization`; 0 takes those of the last evaluation.
+        all_prototypes: a gallery of all prototypes too, not of the first four alone.
+    """
+    from cbm.analysis.analyze import FIGURES, analyze
+    from cbm.errors import CBMError
+
+    if episodes < 0:
+        raise CBMError(f"--episodes must be 0 or more, not {episodes}.")
+    report = analyze(runs, output, only or FIGURES, episodes, all_prototypes, say=lambda text: print(text, flush=True))
+    for problem in report.problems:
+        print(f"cbm analyze: {problem}", file=sys.stderr)
+    if not report.analysed:
+        raise CBMError("nothing was analysed. Give run directories with a checkpoint: cbm analyze runs/first")
+    folders = dict.fromkeys(path.parent for path in report.written)
+    print(f"wrote {len(report.written)} files in {', '.join(map(str, folders))}")
+    return 0
