@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -382,16 +384,20 @@ def toy_path(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(Path(__file__).parents[1]))
 
 
-def test_a_run_stopped_within_an_episode_goes_on_bit_for_bit(tmp_path: Path, toy_path: None) -> None:
+def test_a_run_that_died_within_an_episode_goes_on_bit_for_bit(tmp_path: Path, toy_path: None) -> None:
     from test_resume import assert_same_run, load
 
-    training.train(toy_config(200), tmp_path / "whole", quiet=True)
-    training.train(toy_config(150), tmp_path / "parts", quiet=True)  # 7.5 episodes
-    state = load(tmp_path / "parts")[1]["agent"]
-    assert state["memory"]["h"].shape == (1, 16)
-    assert load(tmp_path / "whole")[1]["agent"]["memory"] is None  # an episode has just begun
-    training.resume(tmp_path / "parts", total_steps=200, quiet=True)
-    assert_same_run(tmp_path / "parts", tmp_path / "whole")
+    whole, died = tmp_path / "whole", tmp_path / "died"
+    config = toy_config(200)
+    training.train(replace(config, training=replace(config.training, checkpoint_every=10)), whole, quiet=True)
+    assert load(whole)[1]["agent"]["memory"] is None  # an episode has just begun
+    shutil.copytree(whole, died)
+    shutil.rmtree(max((died / "checkpoint").iterdir()))  # the one before is of the middle of the tenth episode
+    step, state = load(died)
+    assert step == 190
+    assert state["agent"]["memory"]["h"].shape == (1, 16)
+    training.resume(died, quiet=True)
+    assert_same_run(died, whole)
 
 
 def test_every_evaluation_episode_begins_without_memory(tmp_path: Path, toy_path: None) -> None:
