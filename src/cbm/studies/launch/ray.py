@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import platform
+import socket
 import time
 from dataclasses import asdict
 from importlib import metadata
@@ -53,22 +54,23 @@ class Ray:
         if address is None:  # Ray gives way to everything else on a machine by default; `local` does not
             os.environ.setdefault("RAY_worker_niceness", "0")
         local: dict[str, Any] = {"address": "local", "num_cpus": cores(), "include_dashboard": False}
-        try:
-            ray.init(
-                **(local if address is None else {"address": address}), log_to_driver=False, logging_level=logging.ERROR
-            )
-        except (ConnectionError, RuntimeError, ValueError) as error:
-            raise CBMError(
-                f"no Ray cluster answers at {address}: {error}. Start one with `ray start --head`, and look at it with "
-                "`ray status`; see docs/cluster.md."
-            ) from error
         if address is not None:
-            check_nodes(self._resources.root)
-        if not self.slots:
-            raise CBMError(
-                f"no node has {self._resources.cpus} CPUs and {self._resources.gpus:g} GPUs, as a run was to "
-                "have. Ask for less with --cpus and --gpus, or look at `ray status`."
-            )
+            _knock(address)
+        try:
+            ray.init(**({"address": address} if address else local), log_to_driver=False, logging_level=logging.ERROR)
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            raise CBMError(_nobody(address, error)) from error
+        try:
+            if address is not None:
+                check_nodes(self._resources.root)
+            if not self.slots:
+                raise CBMError(
+                    f"no node has {self._resources.cpus} CPUs and {self._resources.gpus:g} GPUs, as a run was to "
+                    "have. Ask for less with --cpus and --gpus, or look at `ray status`."
+                )
+        except BaseException:
+            ray.shutdown()
+            raise
         return self
 
     def __exit__(
@@ -99,6 +101,26 @@ class Ray:
     def stop(self) -> None:
         for reference in self._running:
             ray.cancel(reference, force=False)
+
+
+def _knock(address: str) -> None:
+    """Ray itself tries for minutes where nobody answers."""
+    host, colon, port = address.rpartition(":")
+    if not colon:
+        if address != "auto":
+            raise CBMError(f"--address {address}: write HOST:PORT of the head node, such as 10.0.0.1:6379, or auto.")
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=10).close()
+    except (OSError, ValueError) as error:
+        raise CBMError(_nobody(address, error)) from error
+
+
+def _nobody(address: str | None, error: Exception) -> str:
+    return (
+        f"no Ray cluster answers at {address}: {error}. Start one with `ray start --head`, and look at it with "
+        "`ray status`; see docs/cluster.md."
+    )
 
 
 def room(has: dict[str, float], wants: Resources) -> int:
