@@ -6,7 +6,7 @@ BIN := .venv/bin
 DEMO_STEPS ?= 40000
 PACKAGES := libegl1 libegl-mesa0 libgl1-mesa-dri libosmesa6
 
-.PHONY: help setup system demo test test-all check format bench clean
+.PHONY: help setup system browser demo test test-all check format bench clean
 help:
 	@echo "make demo      set everything up, then train CBM for about ten minutes (curve and film in demo/)"
 	@echo "make test      set everything up, then lint, type-check and test"
@@ -25,6 +25,17 @@ system:
 	elif [ "$$(id -u)" = 0 ]; then apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $(PACKAGES); \
 	elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then sudo apt-get update -qq && sudo apt-get install -y -qq $(PACKAGES); \
 	else echo "OpenGL libraries are missing. Type:  sudo apt-get install -y $(PACKAGES)"; exit 1; fi
+
+# The report page is tested in a real browser: Debian's Chromium, or the one that Playwright fetches where there is no such
+# package (on Ubuntu it is a snap). 113 MB to download; only the tests need it.
+browser: setup
+	@if $(BIN)/python tests/report/browser.py 2>/dev/null; then :; \
+	elif [ "$$(. /etc/os-release; echo $$ID)" = debian ] && [ "$$(id -u)" = 0 ]; then \
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium; \
+	elif [ "$$(. /etc/os-release; echo $$ID)" = debian ] && command -v sudo >/dev/null && sudo -n true 2>/dev/null; then \
+	  sudo apt-get update -qq && sudo apt-get install -y -qq --no-install-recommends chromium; \
+	else $(BIN)/playwright install --with-deps chromium || \
+	  { echo "No browser to test the page with. Type:  sudo apt-get install -y chromium"; exit 1; }; fi
 
 .venv/ready: pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv || \
@@ -45,10 +56,10 @@ demo: setup
 	$(BIN)/cbm plot demo/run -o demo/curve.png
 	@echo "Look at demo/curve.png and demo/film.mp4"
 
-test: check
+test: check browser
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
-test-all: check
+test-all: check browser
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 check: setup

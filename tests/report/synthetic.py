@@ -41,7 +41,11 @@ def write_run(
         "training": {"total_steps": total, "seed_steps": 4000, "eval_every": total // 10, "threads": 1},
         "seed": seed,
         "preset": "laptop",
-        "provenance": {"records": RECORDS, "command": ["cbm", "train", "--seed", str(seed)], "versions": {"torch": "2"}},
+        "provenance": {
+            "records": RECORDS,
+            "command": ["cbm", "train", "--seed", str(seed)],
+            "versions": {"torch": "2"},
+        },
     }
     for name, value in (settings or {}).items():
         part, _, key = name.partition(".")
@@ -74,11 +78,25 @@ def _eval(rng, agent, step, total, splits):
 
 def _metrics(rng, agent, step):
     if step % 2000 == 0:
-        return {"env_step": step, "episode": step // 1000, "episode_return": 90 + rng.normal(0, 9), "episode_length": 125}
+        return {
+            "env_step": step,
+            "episode": step // 1000,
+            "episode_return": 90 + rng.normal(0, 9),
+            "episode_length": 125,
+        }
     names = ["loss/critic", "loss/actor", "critic/q", "critic/target", "z/std"]
     if agent.endswith("cbm"):
-        names += ["loss/dynamics", "loss/cluster", "cbm/p_entropy", "cbm/q_entropy", "cbm/prototypes_used", "cbm/agreement"]
-    return {"env_step": step, "agent_step": step // 8, "updates": step // 8} | {name: rng.normal(1, 0.1) for name in names}
+        names += [
+            "loss/dynamics",
+            "loss/cluster",
+            "cbm/p_entropy",
+            "cbm/q_entropy",
+            "cbm/prototypes_used",
+            "cbm/agreement",
+        ]
+    return {"env_step": step, "agent_step": step // 8, "updates": step // 8} | {
+        name: rng.normal(1, 0.1) for name in names
+    }
 
 
 def _analysis(rng, agent, step, total):

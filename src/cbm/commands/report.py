@@ -38,7 +38,9 @@ def report(
     loaded = load_runs(runs)
     if not loaded.runs:
         found = "\n  ".join(map(str, loaded.problems))
-        raise CBMError(f"no run to show.\n  {found}\nA run is made by: cbm train --task cartpole-swingup --out runs/first")
+        raise CBMError(
+            f"no run to show.\n  {found}\nA run is made by: cbm train --task cartpole-swingup --out runs/first"
+        )
     try:
         written = write_page(loaded, output, title or _title(runs), int(megabytes * 1e6))
     except OSError as error:
@@ -56,7 +58,9 @@ def report(
     return 0
 
 
-def watch(directories: Positional[tuple[Path, ...]] = (Path("runs"),), port: int = 8010, title: str | None = None) -> int:
+def watch(
+    directories: Positional[tuple[Path, ...]] = (Path("runs"),), port: int = 8010, title: str | None = None
+) -> int:
     """Serve the same page live on this machine while training goes on. Ctrl-C ends it.
 
     Args:

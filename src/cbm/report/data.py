@@ -21,10 +21,13 @@ MEASURES: dict[str, tuple[str, str]] = {
         "CH index of physical states",
         "Calinski-Harabasz index of the physical states under the agent's clusters. Higher: a cluster is a behaviour.",
     ),
-    "ch_index_standardised": ("CH index, standardised states", "The same with every number of the state at unit scale."),
+    "ch_index_standardised": (
+        "CH index, standardised states",
+        "The same with every number of the state at unit scale.",
+    ),
     "background_accuracy": (
         "background read from z",
-        "Held-out accuracy of a linear probe that guesses the background from the latent. At chance: nothing of it is left.",
+        "Held-out accuracy of a linear probe that guesses the background from the latent. At chance: none of it left.",
     ),
     "state_r2": (
         "physical state read from z (R²)",
@@ -48,7 +51,10 @@ MEASURES: dict[str, tuple[str, str]] = {
     "loss/cluster": ("cluster loss", "Cross entropy of predicted and target assignments, L_CBM."),
     "z/std": ("spread of latents", "Standard deviation of a latent coordinate over the batch. Near 0: a collapse."),
     "cbm/prototypes_used": ("prototypes in use", "exp of the entropy of the mean assignment."),
-    "cbm/agreement": ("predicted = target assignment", "Share of the batch whose nearest prototype is the same in both."),
+    "cbm/agreement": (
+        "predicted = target assignment",
+        "Share of the batch whose nearest prototype is the same in both.",
+    ),
     "cbm/p_entropy": ("entropy of predicted assignment (nats)", ""),
     "cbm/q_entropy": ("entropy of target assignment (nats)", ""),
 }
@@ -135,12 +141,7 @@ def _series(lines: Sequence[Line], width: int | None) -> list[dict[str, Any]]:
     for line in lines:
         step = line["env_step"]
         bins[step if width is None else math.ceil(step / width) * width].append(line)
-    names = {
-        key: None
-        for line in lines
-        for key, value in line.items()
-        if key not in _COUNTERS and _is_number(value)
-    }
+    names = {key: None for line in lines for key, value in line.items() if key not in _COUNTERS and _is_number(value)}
     if not names:
         return []
     steps = sorted(bins)

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import os
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -49,7 +50,7 @@ def write_page(loaded: Loaded, path: Path, title: str, budget: int) -> Written:
     left_out = {medium.key for medium in embedded.left_out}
     for run, found in zip(runs, media.values(), strict=True):
         run["media"] = [
-            medium.describe() | embedded.about[medium.key] | {"embed": places[medium.key]}
+            {**medium.describe(), **embedded.about[medium.key], "embed": places[medium.key]}
             if medium.key in places
             else medium.describe() | {"left_out": True}
             for medium in found
@@ -57,8 +58,7 @@ def write_page(loaded: Loaded, path: Path, title: str, budget: int) -> Written:
         ]
     data = page_data(runs, labels, problems, **about(title, live=False))
     blocks = [
-        f'<script type="text/plain" id="{places[key]}">{_escape(text)}</script>'
-        for key, text in embedded.texts.items()
+        f'<script type="text/plain" id="{places[key]}">{_escape(text)}</script>' for key, text in embedded.texts.items()
     ]
     text = assemble(data, blocks)
     encoded = text.encode()
@@ -96,11 +96,7 @@ def assemble(data: Mapping[str, Any], blocks: Sequence[str] = ()) -> str:
         "media": "\n".join(blocks),
         "script": script,
     }
-    for name, text in holes.items():
-        before, hole, after = page.partition(f"{{{{{name}}}}}")
-        assert hole, f"page.html has no {{{{{name}}}}}"
-        page = before + text + after
-    return page
+    return re.sub(r"\{\{(\w+)\}\}", lambda hole: holes[hole.group(1)], page)  # once: what is filled in may hold braces
 
 
 def to_json(data: Any) -> str:
@@ -120,5 +116,7 @@ def _checksum(text: str) -> str:
 def count_states(runs: Sequence[Run]) -> str:
     """`5 runs: 4 complete, 1 running`."""
     found = Counter(run.status.state for run in runs)
-    states = ", ".join(f"{found[state]} {state}" for state in ("complete", "running", "stopped", "failed") if found[state])
+    states = ", ".join(
+        f"{found[state]} {state}" for state in ("complete", "running", "stopped", "failed") if found[state]
+    )
     return f"{len(runs)} run{'s' * (len(runs) != 1)}: {states}" if runs else "no runs"
