@@ -26,6 +26,7 @@ VERBS: dict[str, Verb] = {
     "eval": Verb("cbm.commands.train", "evaluate", "play episodes with a trained agent"),
     "record": Verb("cbm.commands.train", "record", "film a trained agent"),
     "analyze": Verb("cbm.commands.analyze", "analyze", "see what agents have learned: figures of their latents"),
+    "bisimulation": Verb("cbm.commands.analyze", "bisimulation", "CBM's distance against the exact metric"),
     "plot": Verb("cbm.commands.plot", "plot", "draw learning curves and scores of runs"),
     "report": Verb("cbm.commands.report", "report", "one self-contained page about runs"),
     "watch": Verb("cbm.commands.report", "watch", "the same page, live while training goes on"),

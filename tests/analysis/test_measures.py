@@ -2,39 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
+from made import make_probe, tiny_agent
 
-from cbm.agents import Setup, configs, make_agent
 from cbm.analysis import measures
 from cbm.analysis.clusters import PAPER_K, Clusters, cluster, prototype_space
 from cbm.analysis.probe import Probe
 from cbm.objectives.cbm import CBMConfig
-
-
-def make_probe(episodes=4, moments=40, backgrounds=("fog", "sea", "wood"), states=3, seed=0):
-    """Observations without pictures: every moment before every background."""
-    rng = np.random.default_rng(seed)
-    parts = []
-    for episode in range(episodes):
-        state = rng.normal(size=(moments, states))
-        for name in backgrounds:
-            parts.append(
-                Probe(
-                    obs=np.zeros((moments, 3, 4, 4), np.uint8),
-                    state=state,
-                    background=np.array([name] * moments, dtype=object),
-                    moment=episode * 1000 + np.arange(moments),
-                    episode=np.full(moments, episode),
-                    step=np.arange(moments),
-                    to_go=np.zeros(moments),
-                    by_agent=np.full(moments, episode >= episodes // 2),
-                )
-            )
-    return Probe.join(parts)
 
 
 def one_hot(names):
@@ -100,13 +76,6 @@ def test_without_backgrounds_or_states_the_numbers_are_absent_and_the_rest_is_th
     assert measures.state_r2(z, alone) is not None
     stateless = make_probe(backgrounds=("none",), states=0)
     assert measures.state_r2(z, stateless) is None
-
-
-def tiny_agent(name, **objective):
-    setup = Setup((3, 24, 24), action_dim=2, seed=3)
-    config, own = configs(name)
-    config = replace(config, hidden_dim=16, conv_channels=4)
-    return make_agent(name, setup, config, None if own is None else replace(own, **objective))
 
 
 @pytest.mark.parametrize("assignment", ["prototype", "transition"])

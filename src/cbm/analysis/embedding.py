@@ -50,8 +50,11 @@ def draw_tsne(subject: Subject, folder: Path) -> list[Path]:
     figure, (left, right) = plt.subplots(1, 2, figsize=(10.4, 5.0))
     shown = left.scatter(*xy.T, c=value, s=14, cmap="viridis", linewidths=0)
     figure.colorbar(shown, ax=left, label="value that the agent gives to the state", shrink=0.8)
-    for index, name in enumerate(probe.backgrounds):
-        own, look = probe.background == name, style(index)
+    kinds, title = probe.background, "by background"
+    if len(probe.backgrounds) < 2:
+        kinds, title = np.where(probe.by_agent, "agent", "random actions").astype(object), "by who got there"
+    for index, name in enumerate(sorted(set(kinds))):
+        own, look = kinds == name, style(index)
         right.scatter(*xy[own].T, s=16, color=look.color, marker=look.marker, label=name, linewidths=0, alpha=0.8)
     for axis in (left, right):
         if len(prototypes):
@@ -61,7 +64,7 @@ def draw_tsne(subject: Subject, folder: Path) -> list[Path]:
         axis.set(xticks=[], yticks=[])
         axis.grid(False)
     left.set_title("by value")
-    right.set_title(f"by background. {_in_numbers(subject.findings)}")
+    right.set_title(f"{title}{_in_numbers(subject.findings)}")
     right.legend(loc="upper center", bbox_to_anchor=(0.5, -0.02), ncols=5)
     figure.suptitle(f"t-SNE of {len(chosen)} encodings: {subject.title}", fontsize=10)
     figure.tight_layout()

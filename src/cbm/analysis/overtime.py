@@ -31,6 +31,11 @@ def _title(subjects: Sequence[Subject]) -> str:
     return "; ".join(places)
 
 
+def _longest(subjects: Sequence[Subject]) -> float:
+    """Where the axis of environment steps ends, in thousands."""
+    return 1.04 * max(subject.env_step for subject in subjects) / 1000 or 1.0
+
+
 def draw_ch_index(subjects: Sequence[Subject], folder: Path) -> list[Path]:
     """CH index of the physical states under the clusters of each agent, over training."""
     figure, axis = plt.subplots(figsize=(6.4, 3.8))
@@ -45,6 +50,7 @@ def draw_ch_index(subjects: Sequence[Subject], folder: Path) -> list[Path]:
             keys = ("clusters", "k", "clusters_used", "observations", "ch_index", "ch_index_standardised")
             rows.append([*named, *(line.get(key) for key in keys)])
     axis.set(xlabel="environment steps (thousands)", ylabel="CH index of physical states", ylim=(0, None))
+    axis.set_xlim(0, _longest(subjects))
     axis.set_title(f"{_title(subjects)}\n{subjects[0].findings['observations']} observations; higher is better")
     axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2))
     header = ("run", "agent", "task", "seed", "env_step", "clusters", "k", "clusters_used", "observations", "ch_index")
@@ -71,8 +77,11 @@ def draw_probes(subjects: Sequence[Subject], folder: Path) -> list[Path]:
             for line in lines:
                 rows.setdefault((subject.run.name, line["env_step"]), {"subject": subject, **line})
         axis.set(xlabel="environment steps (thousands)", ylabel=unit, title=title)
+        axis.set_xlim(0, _longest(subjects))
         if not axis.lines:
-            axis.text(0.5, 0.5, "no backgrounds in these runs", ha="center", transform=axis.transAxes)
+            missing = "no physical state" if key == "state_r2" else "no backgrounds"
+            axis.text(0.5, 0.5, f"{missing} in these runs", ha="center", transform=axis.transAxes)
+            axis.set_yticks([])
         elif key == "background_accuracy":
             for chance in sorted({each.findings["background_chance"] for each in subjects} - {None}):
                 axis.axhline(chance, color="0.5", lw=1, label=f"chance ({chance:.0%})")
@@ -82,7 +91,8 @@ def draw_probes(subjects: Sequence[Subject], folder: Path) -> list[Path]:
             axis.set_ylim(min(0.0, axis.get_ylim()[0]), 1.03)
         else:
             axis.set_ylim(0, max(1.03, axis.get_ylim()[1]))
-    axes[1].legend(loc="best")
+    if axes[1].lines:
+        axes[1].legend(loc="best")
     figure.suptitle(_title(subjects), fontsize=9)
     figure.tight_layout()
     keys = ("background_accuracy", "background_chance", "state_r2", "distraction_ratio", "same_cluster")

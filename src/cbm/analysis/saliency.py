@@ -77,7 +77,7 @@ def draw_saliency(subjects: Sequence[Subject], folder: Path) -> list[Path]:
         area = None if still is None else float(still.mean())
         areas.append(area)
         _show(axes[index][0], frame, None)
-        axes[index][0].set_ylabel(str(probe.background[at]), fontsize=7)
+        axes[index][0].set_ylabel(f"{probe.background[at]}, step {probe.step[at]}", fontsize=7)
         for column, subject in enumerate(subjects):
             with one_thread():
                 found = saliency(subject.agent.encode, probe.obs[at])
@@ -108,5 +108,5 @@ def _show(axis: plt.Axes, picture: np.ndarray, outline: np.ndarray | None) -> No
     axis.imshow(picture, cmap=None if picture.ndim == 3 else "inferno", interpolation="nearest")
     if outline is not None and outline.any() and not outline.all():
         axis.contour(outline, levels=[0.5], colors="white", linewidths=0.7)
-    axis.set(xticks=[], yticks=[])
+    axis.set(xticks=[], yticks=[], frame_on=False)
     axis.grid(False)
