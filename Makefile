@@ -6,11 +6,12 @@ BIN := .venv/bin
 DEMO_STEPS ?= 40000
 PACKAGES := libegl1 libegl-mesa0 libgl1-mesa-dri libosmesa6
 
-.PHONY: help setup system browser demo test test-all check format bench clean
+.PHONY: help setup system browser demo test test-all smoke check format bench clean
 help:
 	@echo "make demo      set everything up, then train CBM for about ten minutes (curve and film in demo/)"
 	@echo "make test      set everything up, then lint, type-check and test"
 	@echo "make test-all  the same with the tests that take minutes"
+	@echo "make smoke     the paper's main study, seconds a run: every method on every task, and its report"
 	@echo "make check     ruff and mypy        make format   let ruff rewrite"
 	@echo "make bench     every benchmark, as JSON in benchmarks/"
 
@@ -41,7 +42,7 @@ browser: setup
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv || \
 	  { echo "No venv module here. Type: sudo apt-get install -y python3-venv"; exit 1; }
 	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt torch
-	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e ".[train,dev]"
+	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e ".[train,cluster,dev]"
 	@touch $@
 
 # About ten minutes on two cores. Interrupted, it goes on where it was.
@@ -62,6 +63,12 @@ test: check browser
 test-all: check browser
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
+# Two times: the second finds everything done.
+smoke: setup
+	$(BIN)/cbm study run multi --scale smoke --root demo/studies
+	$(BIN)/cbm study run multi --scale smoke --root demo/studies
+	$(BIN)/cbm study report multi --scale smoke --root demo/studies
+
 check: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -76,6 +83,7 @@ bench: setup
 	$(BIN)/cbm bench update --json > benchmarks/update.json
 	$(BIN)/cbm bench methods --json > benchmarks/methods.json
 	$(BIN)/cbm bench train --json > benchmarks/train.json
+	$(BIN)/cbm bench study --json > benchmarks/study.json
 
 clean:
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis demo

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import signal
@@ -11,11 +12,13 @@ import psutil
 import pytest
 from toy_study import finish, small_plan, start, wait_until, write_study
 
+from cbm.cli import main
 from cbm.run_dir import RunDir
 from cbm.studies.define import Choice
 from cbm.studies.drive import drive
 from cbm.studies.file import read_study
 from cbm.studies.launch import Resources, make_launcher
+from cbm.studies.report import write_report
 from cbm.studies.store import Store, last_line
 from test_resume import assert_same_run
 
@@ -78,6 +81,35 @@ def test_a_plan_is_remembered_until_the_definition_changes(tmp_path: Path, monke
     (store.root / "toy-study-laptop" / "plan.json").write_text("{")  # a crash, an editor
     with pytest.raises(pytest.fail.Exception, match="resolved again"):
         small_plan(tmp_path)
+
+
+def test_the_report_says_what_the_runs_say(reference: Path, tmp_path: Path) -> None:
+    plan, store = small_plan(reference, methods=BROKEN, seeds=1)
+    written = write_report(plan, store, tmp_path / "report")
+    assert all(path.exists() for path in written)
+    last = last_line(store.run_dir(plan.runs[0]).evals)
+    assert last is not None
+    text = (tmp_path / "report" / "report.md").read_text()
+    assert f"| good | {last['train']['mean']:.0f} (n=1) |" in text
+    assert "1 of 2 runs are complete" in text
+    assert "Set aside: toy:PixelDot-v0, broken, seed 1:" in text
+    assert "![curves-PixelDot-v0](curves-PixelDot-v0.png)" in text
+    (row,) = csv.DictReader((tmp_path / "report" / "final.csv").open())
+    assert float(row["mean"]) == pytest.approx(last["train"]["mean"], abs=0.01)
+    assert plan.runs[0].name in (tmp_path / "report" / "report.html").read_text()
+
+
+def test_show_tells_what_is_there_and_measures_the_rest(reference: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_study(reference, methods=BROKEN, seeds=2)
+    words = ["study", "show", str(reference / "toy-study.toml"), "--root", str(reference / "studies"), "--jobs", "1"]
+    assert main(words) == 0
+    shown = capsys.readouterr().out
+    assert "4 runs: 1 done, 0 begun, 1 set aside, 2 missing" in shown
+    assert "2 methods  good, broken" in shown
+    assert "for the rest on this machine, 1 at once" in shown
+    (good,) = [line.split() for line in shown.splitlines() if line.startswith("good ")]
+    assert 0 < int(good[1]) < 5_000  # milliseconds of an update of a tiny network
+    write_study(reference, methods=BROKEN, seeds=1)
 
 
 def test_ctrl_c_kill_minus_nine_and_two_drivers(reference: Path, tmp_path: Path) -> None:

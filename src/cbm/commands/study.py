@@ -164,7 +164,7 @@ def _run(args: RunArgs) -> int:
         return 128 + result.signal
     if result.count("done") < len(plan.runs):
         return 1
-    words = " ".join([args.name, *([] if args.scale is None else ["--scale", args.scale])])
+    words = f"{args.name} --scale {plan.scale}" + ("" if args.root == Which.root else f" --root {args.root}")
     console.print(f"figures and tables: cbm study report {words}", highlight=False, soft_wrap=True)
     return 0
 
@@ -174,7 +174,7 @@ def _report(args: ReportArgs) -> int:
 
     store, plan = _open(args)
     written = write_report(plan, store, store.report_dir(plan.title) if args.output is None else args.output)
-    print("wrote", ", ".join(map(str, written)))
+    print(f"wrote {written[0]}, and {len(written) - 1} files beside it")
     return 0
 
 

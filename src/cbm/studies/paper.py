@@ -70,7 +70,7 @@ _ALL = (
         "How well clusters follow the physical state in the course of training",
         (Grid(TWO_TASKS, ("proto", "drqv2+cbm"), EASY),),
         'Figure 1, "Measure clustering quality with respect to physical states"',
-        analyses=("clusters",),
+        analyses=("ch_index", "probes"),
         scales={"smoke": {"set": {"training.analyze_every": 2_000}}},
     ),
     Study(
@@ -82,7 +82,7 @@ _ALL = (
         ),
         'Figures 6 and 8, "t-SNE visualization of representations"; Figures 11 to 16, "Clustering results"',
         seeds=1,
-        analyses=("clusters", "embedding", "neighbours"),
+        analyses=("tsne", "gallery"),
         scales={"laptop": {"seeds": 1}},
     ),
 )

@@ -1,0 +1,94 @@
+"""`cbm bench study`: what Ray adds, what two runs side by side gain, how soon a finished study is seen to be one."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from cbm.bench import Row
+from cbm.errors import CBMError
+from cbm.studies.define import Choice, Grid, Plan, Study, plan
+from cbm.studies.drive import drive
+from cbm.studies.launch import Resources, make_launcher
+from cbm.studies.store import Store
+
+_TASK = "cartpole-swingup"
+_GRID = Grid((_TASK,), ("drqv2+cbm",), {"easy": {"env.distraction": "easy"}})
+_SHORT = {  # updates of the preset `laptop`, and little else
+    "training.seed_steps": 800,
+    "training.replay_capacity": 2_000,
+    "training.eval_episodes": 1,
+    "training.eval_every": 1_000_000,
+    "training.analyze_every": 0,
+    "training.film": False,
+    "training.threads": 1,
+    "training.eval_workers": 0,
+}
+_FINISHED = 200
+
+
+def rows(quick: bool = False, report: Callable[[str], None] = lambda part: None) -> Iterator[Row]:
+    """The three figures, with real runs of DrQ-v2 + CBM on distracting cartpole."""
+    smoke = plan(Study("bench", "", (_GRID,)), Choice("smoke", seeds=2 if quick else 8))
+    with tempfile.TemporaryDirectory() as folder:
+        report(f"{len(smoke.runs)} smoke runs by the local launcher")
+        store, local = timed(smoke, Path(folder) / "local", "local", jobs=2)
+        report(f"{len(smoke.runs)} smoke runs by Ray, its start included")
+        _, ray = timed(smoke, Path(folder) / "ray", "ray", jobs=2)
+        overhead = ray / local - 1.0
+        what = f"overhead of Ray on {len(smoke.runs)} smoke runs, two at once"
+        yield Row(what, _TASK, ray, local, ray / local, "<= 0.10", overhead)
+        report(f"a finished study of {_FINISHED} runs")
+        seconds = finished_seconds(Path(folder) / "finished", store.run_dir(smoke.runs[0]).root)
+        yield Row(f"seconds of `study run` on {_FINISHED} finished runs", _TASK, seconds, None, None, "<= 2", seconds)
+    steps = 1_600 if quick else 4_800
+    pair = plan(Study("bench", "", (_GRID,), set={**_SHORT, "training.total_steps": steps}), Choice("laptop", seeds=2))
+    with tempfile.TemporaryDirectory() as folder:
+        report("two runs, one after the other")
+        alone = timed(pair, Path(folder) / "alone", "local", jobs=1)[1]
+        report("two runs side by side")
+        together = timed(pair, Path(folder) / "together", "local", jobs=2)[1]
+    gain = alone / together
+    yield Row("throughput of two single-thread runs side by side", _TASK, together, alone, gain, ">= 1.7", gain)
+
+
+def timed(plan: Plan, root: Path, launcher: str, jobs: int) -> tuple[Store, float]:
+    """Seconds of a whole study, from nothing."""
+    store = Store(root)
+    start = time.perf_counter()
+    result = drive(plan, store, make_launcher(launcher, Resources(root, jobs=jobs)))
+    seconds = time.perf_counter() - start
+    if result.count("done") < len(plan.runs):
+        errors = [state.error for state in result.states.values() if state.error]
+        raise CBMError(f"the benchmark's runs did not finish: {'; '.join(errors)}")
+    return store, seconds
+
+
+def finished_seconds(folder: Path, run: Path, rounds: int = 3) -> float:
+    """Median seconds of the command on a study whose runs are all there: copies of a finished one."""
+    folder.mkdir()
+    file = folder / "many.toml"
+    settings = "\n".join(f'"{name}" = {json.dumps(value)}' for name, value in _GRID.settings["easy"].items())
+    file.write_text(f'tasks = ["{_TASK}"]\nmethods = ["drqv2+cbm"]\n[set]\n{settings}\n[smoke]\nseeds = {_FINISHED}\n')
+    command = [sys.executable, "-m", "cbm.cli", "study", "run", str(file), "--scale", "smoke", "--root", str(folder)]
+
+    from cbm.studies.file import read_study
+
+    for planned in plan(read_study(file), Choice("smoke")).runs:
+        target = folder / "runs" / planned.name
+        shutil.copytree(run, target, ignore=shutil.ignore_patterns("replay", "tb", ".lock"))
+    times = []
+    for _ in range(rounds + 1):  # the first resolves the plan, as the command that ran the study had done
+        start = time.perf_counter()
+        result = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
+        times.append(time.perf_counter() - start)
+        if f"{_FINISHED} of {_FINISHED} runs are done" not in result.stdout:
+            raise CBMError(f"the finished study was not seen to be one: {result.stdout}{result.stderr}")
+    return sorted(times[1:])[rounds // 2]

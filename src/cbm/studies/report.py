@@ -1,0 +1,221 @@
+"""The figures and tables of a study, from what its runs have written so far, the paper's numbers beside ours."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from cbm.analysis.analyze import analyze
+from cbm.analysis.curves import Group, draw_curves, draw_scores
+from cbm.analysis.figures import plt, save, style
+from cbm.analysis.generalization import Tested, draw_generalization
+from cbm.analysis.published import published
+from cbm.analysis.runs import Run, load_runs
+from cbm.errors import CBMError
+from cbm.report.page import write_page
+from cbm.studies.define import Plan, PlannedRun
+from cbm.studies.store import Store
+
+_SPLITS = {"train": "training videos", "unseen": "unseen videos", "final": "unseen videos, final episodes"}
+_PAGE_BYTES = 19_500_000
+
+
+@dataclass(frozen=True)
+class Row:
+    """The final returns of one method on one task under one setting, one a seed."""
+
+    task: str
+    method: str
+    setting: str
+    split: str  # train, unseen, or `final`: the episodes that were played with the finished agent
+    returns: tuple[float, ...]
+    paper: str = ""  # what the paper says of it, with its source
+
+    @property
+    def mean(self) -> float:
+        return float(np.mean(self.returns))
+
+    @property
+    def std(self) -> float | None:
+        """Over seeds, unbiased; None where there is one."""
+        return float(np.std(self.returns, ddof=1)) if len(self.returns) > 1 else None
+
+    def __str__(self) -> str:
+        spread = "" if self.std is None else f" ± {self.std:.0f}"
+        return f"{self.mean:.0f}{spread} (n={len(self.returns)})"
+
+
+def write_report(plan: Plan, store: Store, out: Path) -> list[Path]:
+    """report.md with its tables and figures, final.csv, and the page of `cbm report` with every run."""
+    begun = [run for run in plan.runs if store.progress(run)[1] is not None]
+    if not begun:
+        raise CBMError(
+            f"{plan.title} has no evaluation yet in {store.root}. Run it first: cbm study run {plan.study.name} "
+            f"--scale {plan.scale} --root {store.root}"
+        )
+    out.mkdir(parents=True, exist_ok=True)
+    loaded = load_runs([store.run_dir(run).root for run in begun])
+    found = {run.path.name: run for run in loaded.runs}
+    done = [run for run in begun if store.is_done(run)]
+    rows = final_rows(done, found, store)
+    figures = _figures(plan, begun, done, found, rows, store, out)
+    text, table = out / "report.md", out / "final.csv"
+    _write_csv(rows, table)
+    text.write_text(_text(plan, store, rows, [found[run.name] for run in done], figures, out))
+    page = write_page(loaded, out / "report.html", f"{plan.study.title} ({plan.title})", _PAGE_BYTES)
+    return [text, table, page.path, *figures]
+
+
+def final_rows(done: Sequence[PlannedRun], found: dict[str, Run], store: Store) -> list[Row]:
+    """A row for each cell of the grid and set of videos, over the seeds that are complete."""
+    cells: dict[tuple[str, str, str, str], list[float]] = {}
+    sources: dict[tuple[str, str, str, str], str] = {}
+    for run in done:
+        last = found[run.name].evals[-1]
+        finals = {split: last[split]["mean"] for split in ("train", "unseen") if split in last}
+        if run.final_episodes:
+            finals["final"] = json.loads(store.final(run).read_text())["mean"]
+        for split, value in finals.items():
+            key = (run.task, run.method, run.setting, split)
+            cells.setdefault(key, []).append(value)
+            sources[key] = _in_paper(run, "unseen" if split == "final" else split)
+    return [Row(*key, tuple(values), sources[key]) for key, values in cells.items()]
+
+
+def _in_paper(run: PlannedRun, split: str) -> str:
+    env, agent = run.config["env"], run.config["agent_name"]
+    changed = any(env[name] for name in ("scale", "num_videos", "dynamic"))
+    entries = [] if changed else published(run.task, env["distraction"], split)
+    own = [entry for entry in entries if entry.agent == agent]
+    return "; ".join(f"{e.mean:.0f}" + (f" ± {e.std:.0f}" if e.std else "") + f" ({e.source})" for e in own)
+
+
+def _figures(
+    plan: Plan,
+    begun: Sequence[PlannedRun],
+    done: Sequence[PlannedRun],
+    found: dict[str, Run],
+    rows: Sequence[Row],
+    store: Store,
+    out: Path,
+) -> list[Path]:
+    members: dict[tuple[str, str, str], list[Run]] = {}
+    for run in begun:
+        members.setdefault((run.method, run.task, run.setting), []).append(found[run.name])
+    groups = [Group(*key, tuple(runs)) for key, runs in members.items()]
+    written = []
+    for task in plan.distinct("task"):
+        own = [group for group in groups if group.task == task]
+        written += draw_curves(own, out, f"curves-{_file_name(task)}") if own else []
+    if len({group.method for group in groups}) > 1:
+        with suppress(CBMError):  # no step that all have reached yet
+            written += draw_scores(groups, out, "scores")
+    if len(plan.distinct("setting")) > 2 and rows:
+        written += draw_settings(rows, out)
+    tested = [_tested(run, found[run.name], store) for run in done if run.final_episodes]
+    if tested:
+        written += draw_generalization(tested, out)
+    if plan.study.analyses:
+        for task in dict.fromkeys(run.task for run in done):
+            paths = [store.run_dir(run).root for run in done if run.task == task]
+            folder = out / f"analysis-{_file_name(task)}"
+            written += analyze(paths, folder, plan.study.analyses, episodes=0).written
+    return written
+
+
+def _tested(run: PlannedRun, found: Run, store: Store) -> Tested:
+    """The final episodes, in the form that the figure takes."""
+    final = json.loads(store.final(run).read_text())
+    returns = {"train": list(found.evals[-1]["train"]["returns"]), "unseen": list(final["returns"])}
+    return Tested(found, final["env_step"], returns, len(set(final["backgrounds"])))
+
+
+def draw_settings(rows: Sequence[Row], folder: Path) -> list[Path]:
+    """Final return, mean over tasks, against the settings of the study: rising magnitudes, say."""
+    settings = list(dict.fromkeys(row.setting for row in rows))
+    figure, axis = plt.subplots(figsize=(1.6 + 0.7 * len(settings), 3.8))
+    table: list[list[object]] = []
+    for index, method in enumerate(dict.fromkeys(row.method for row in rows)):
+        own = [row for row in rows if row.method == method and row.split == "train"]
+        places = [setting for setting in settings if any(row.setting == setting for row in own)]
+        means = [float(np.mean([row.mean for row in own if row.setting == setting])) for setting in places]
+        axis.plot([settings.index(place) for place in places], means, label=method, **style(index).line())
+        for setting, mean in zip(places, means, strict=True):
+            tasks = [row.task for row in own if row.setting == setting]
+            table.append([method, setting, mean, len(tasks), " ".join(tasks)])
+    axis.set_xticks(range(len(settings)), settings, rotation=40, ha="right")
+    axis.set(ylabel="final return, mean over tasks", ylim=(0, None))
+    axis.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
+    figure.tight_layout()
+    return save(figure, folder, "settings", ("method", "setting", "mean", "tasks", "which"), table)
+
+
+def _write_csv(rows: Sequence[Row], path: Path) -> None:
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["task", "method", "setting", "videos", "seeds", "mean", "std", "returns", "paper"])
+        for row in rows:
+            returns = " ".join(f"{value:.2f}" for value in row.returns)
+            std = "" if row.std is None else f"{row.std:.2f}"
+            cells = [row.task, row.method, row.setting, row.split, len(row.returns), f"{row.mean:.2f}", std]
+            writer.writerow([*cells, returns, row.paper])
+
+
+def _text(
+    plan: Plan, store: Store, rows: Sequence[Row], done: Sequence[Run], figures: Sequence[Path], out: Path
+) -> str:
+    about = f"{plan.study.source}. Scale `{plan.scale}`, {len(done)} of {len(plan.runs)} runs are complete."
+    parts = [f"# {plan.study.title}", about, _warnings(plan, store, done)]
+    for split in dict.fromkeys(row.split for row in rows):
+        own = [row for row in rows if row.split == split]
+        parts.append(f"## Final return, {_SPLITS[split]}\nMean ± standard deviation over seeds.")
+        parts.append(_table(own))
+        beside = [f"- {row.task}, {row.method}: paper {row.paper}; ours {row}" for row in own if row.paper]
+        if beside:
+            other = "" if plan.scale == "paper" else f" Ours are at the scale `{plan.scale}`: not the same experiment."
+            parts.append(
+                f"The paper's numbers are at 500K environment steps, five seeds.{other}\n\n" + "\n".join(beside)
+            )
+    own_figures = [path.relative_to(out) for path in figures if path.suffix == ".png" and path.is_relative_to(out)]
+    parts += ["## Figures", *(f"![{path.stem}]({path})" for path in own_figures)] if own_figures else []
+    parts.append(
+        "Every run, with its films: [report.html](report.html). Numbers: [final.csv](final.csv), and a .csv a figure."
+    )
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def _table(rows: Sequence[Row]) -> str:
+    """Methods down, tasks and settings across."""
+    columns = list(dict.fromkeys((row.task, row.setting) for row in rows))
+    found = {(row.method, row.task, row.setting): row for row in rows}
+    head = " | ".join(" ".join(filter(None, column)) for column in columns)
+    lines = [f"| | {head} |", "|---" * (len(columns) + 1) + "|"]
+    for method in dict.fromkeys(row.method for row in rows):
+        cells = [str(found.get((method, *column), "–")) for column in columns]
+        lines.append(f"| {method} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _warnings(plan: Plan, store: Store, done: Sequence[Run]) -> str:
+    """What a reader must know before believing the numbers."""
+    lines = []
+    if len(done) < len(plan.runs):
+        lines.append(f"- {len(plan.runs) - len(done)} runs are not complete and are missing in the tables.")
+    states = {run.label: store.state(run) for run in plan.runs}
+    lines += [f"- Set aside: {label}: {state.error}" for label, state in states.items() if state.kind == "set aside"]
+    if plan.scale == "smoke":
+        lines.append("- Scale `smoke` says whether everything works; its returns mean nothing.")
+    revisions = {str(run.provenance.get("git") or run.provenance.get("versions", {}).get("cbm-rl")) for run in done}
+    if len(revisions) > 1:
+        lines.append(f"- The runs come from {len(revisions)} revisions of the code: {', '.join(sorted(revisions))}.")
+    return "\n".join(lines)
+
+
+def _file_name(task: str) -> str:
+    return task.rpartition(":")[2]
