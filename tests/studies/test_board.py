@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from cbm.studies import board as board_module
 from cbm.studies.board import Board
 from cbm.studies.define import Choice, plan
 from cbm.studies.paper import STUDIES
-from cbm.studies.report import _in_paper, write_report
+from cbm.studies.report import Row, _in_paper, draw_settings, write_report
 from cbm.studies.store import Ended, State, Store
 
 PLAN = plan(STUDIES["ablation"], Choice("laptop", tasks=("cartpole-swingup",)))
@@ -129,3 +130,15 @@ def test_mistakes_are_explained(
 def test_a_report_of_nothing_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CBMError, match="has no evaluation yet"):
         write_report(PLAN, Store(tmp_path), tmp_path / "report")
+
+
+def test_magnitudes_are_drawn_as_means_over_tasks(tmp_path: Path) -> None:
+    values = {"a": (100.0, 300.0), "b": (50.0,)}
+    rows = [Row(task, "drqv2", "camera 0.1", "train", returns) for task, returns in values.items()]
+    rows += [Row("a", "drqv2", "camera 0.2", "train", (80.0,)), Row("a", "drqv2", "camera 0.1", "unseen", (999.0,))]
+    assert str(rows[0]) == "200 ± 141 (n=2)"
+    table = list(csv.DictReader(draw_settings(rows, tmp_path)[-1].open()))
+    assert [(line["setting"], float(line["mean"]), line["tasks"]) for line in table] == [
+        ("camera 0.1", 125.0, "2"),
+        ("camera 0.2", 80.0, "1"),
+    ]

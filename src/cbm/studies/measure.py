@@ -122,13 +122,18 @@ def _seconds(action: Callable[[int], None], rounds: int) -> float:
 
 
 def _whole(run: PlannedRun, step: float, act: float, update: float) -> float:
-    """Seconds of a whole run: training, and the evaluations, whose episodes last 1000 environment steps."""
+    """Seconds of a whole run: training, evaluations and analyses, whose episodes last 1000 environment steps."""
+    from cbm.analysis.probe import BACKGROUNDS, EPISODES
+
     config = _config(run)
     settings, repeat = config.training, config.env.action_repeat or 1
     steps = settings.total_steps / repeat
     updates = max(0.0, settings.total_steps - settings.seed_steps) / repeat * config.updates_per_agent_step
     evaluations = settings.total_steps // settings.eval_every + 1
     episodes = evaluations * settings.eval_episodes * len(config.env.splits) + run.final_episodes
+    if settings.analyze_every:  # the half that random actions play is collected once
+        analyses = 1 + -(-settings.total_steps // settings.analyze_every)
+        episodes += (analyses + 1) * EPISODES * (BACKGROUNDS if len(config.env.splits) > 1 else 1)
     return steps * (step + act) + updates * update + episodes * 1000 / repeat * (step + act)
 
 

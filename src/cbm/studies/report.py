@@ -7,6 +7,7 @@ import json
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 
 import numpy as np
@@ -145,7 +146,12 @@ def draw_settings(rows: Sequence[Row], folder: Path) -> list[Path]:
         own = [row for row in rows if row.method == method and row.split == "train"]
         places = [setting for setting in settings if any(row.setting == setting for row in own)]
         means = [float(np.mean([row.mean for row in own if row.setting == setting])) for setting in places]
-        axis.plot([settings.index(place) for place in places], means, label=method, **style(index).line())
+        by_place, label = dict(zip(places, means, strict=True)), method
+        for _, kind in groupby(places, key=lambda place: place.split()[0]):  # a line joins magnitudes of one kind
+            same = list(kind)
+            points = [settings.index(place) for place in same], [by_place[place] for place in same]
+            axis.plot(*points, label=label, **style(index).line())
+            label = "_nolegend_"
         for setting, mean in zip(places, means, strict=True):
             tasks = [row.task for row in own if row.setting == setting]
             table.append([method, setting, mean, len(tasks), " ".join(tasks)])
