@@ -420,12 +420,12 @@ def test_killed_again_and_again_it_equals_a_run_left_alone(tmp_path: Path, toy_p
     from toy import cbm
 
     options = ["--env", "toy:PixelDot-v0", "--agent", "tpc", "--env.size", "24", "--env.action_repeat", "2"]
-    values = TOY | {"training.total_steps": 1000, "training.checkpoint_every": 70, "training.eval_every": 500}
+    values = TOY | {"training.total_steps": 400, "training.checkpoint_every": 70, "training.eval_every": 200}
     options += [word for name, value in values.items() for word in (f"--{name}", str(value))]
     runs = tmp_path / "killed", tmp_path / "whole"
     assert cbm("train", *options, "--out", runs[1]).communicate(timeout=180)[0] is not None
     words: list[Any] = [*options, "--out", runs[0]]
-    for lines in sorted(random.sample(range(5, 70), 3)):
+    for lines in sorted(random.sample(range(6, 30), 2)):
         interrupt(runs[0], signal.SIGKILL, lines, words)
         words = ["--resume", runs[0]]
     process = cbm("train", *words)
