@@ -12,7 +12,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -74,7 +74,7 @@ class Update:
     def __init__(self, name: str, replay: Replay) -> None:
         config = make_config(name, preset="laptop")
         setup = Setup(_shape(), 1, action_repeat=config.env.action_repeat or 1)
-        self.agent: Any = make_agent(name, setup, config.agent, config.objective)
+        self.agent = cast(Any, make_agent(name, setup, config.agent, config.objective))
         self.agent.updates = getattr(config.agent, "model_first", 0)  # TPC trains its model alone before
         self.batch = self.agent.sample(replay, np.random.default_rng(0))
         self.work = self._count()
