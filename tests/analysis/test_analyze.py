@@ -179,14 +179,18 @@ def test_saliency_off_the_video_is_counted(tmp_path):
     subject = make_subject(tmp_path)
     moment = int(subject.probe.moment[0])
     still = saliency.untouched(subject.probe, moment)
-    assert still[9:15, 9:15].all()
-    assert still.mean() < 0.2
+    assert still[8:16, 8:16].all()
+    assert still[12, 5:19].all()  # three pixels around it
+    assert not still[:, :4].any()
+    assert not still[:, 20:].any()
     subject.agent.encode = patch_encoder(slice(8, 16), slice(8, 16))
     written = saliency.draw_saliency([subject, make_subject(tmp_path, "drqv2")], tmp_path)
     assert_three_files(written, tmp_path, "saliency")
     rows = table(tmp_path / "saliency.csv")
     assert len(rows) == 8
     assert len({row["background"] for row in rows}) == 3
+    first = rows[0]
+    assert float(first["share_in_outline"]) > 0.9 > 0.4 > float(first["area_of_outline"])
 
 
 def test_generalization_puts_the_paper_beside_ours(tmp_path):

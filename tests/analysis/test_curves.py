@@ -111,8 +111,8 @@ def test_scores_are_drawn_on_demand(tmp_path):
     assert main(["plot", str(tmp_path), "-o", str(tmp_path / "c.png"), "--scores"]) == 0
     rows = list(csv.DictReader((tmp_path / "c-scores.csv").open()))
     table = {(row["panel"], row["method"]): row for row in rows if row["panel"] != "profile"}
-    assert table["improvement", "drqv2"]["against"] == "drqv2+cbm"
-    assert float(table["improvement", "drqv2"]["value"]) == 0.0
+    assert table["improvement", "drqv2+cbm"]["against"] == "drqv2"
+    assert float(table["improvement", "drqv2+cbm"]["value"]) == 1.0
     assert float(table["iqm", "drqv2+cbm"]["value"]) == 300.5
     assert table["steps_to_return", "drqv2+cbm"]["value"] == "10000"
     assert table["steps_to_return", "drqv2"]["value"] == ""  # never reached 200

@@ -81,5 +81,5 @@ def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) 
 
 
 def thousands(env_step: int) -> str:
-    """`90K` for 90000."""
-    return f"{env_step / 1000:g}K"
+    """`90.4K` for 90376."""
+    return f"{round(env_step / 1000, 1):g}K"

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from cbm.analysis.figures import plt, save, style
-from cbm.analysis.subject import Subject
+from cbm.analysis.subject import Subject, names
 
 # What an assignment is called in metrics.jsonl, before its name: of CBM and of Proto-RL.
 _OWNERS = ("cbm", "proto")
@@ -40,18 +40,18 @@ def draw_ch_index(subjects: Sequence[Subject], folder: Path) -> list[Path]:
     """CH index of the physical states under the clusters of each agent, over training."""
     figure, axis = plt.subplots(figsize=(6.4, 3.8))
     rows = []
-    for index, subject in enumerate(subjects):
+    for index, (subject, name) in enumerate(zip(subjects, names(subjects), strict=True)):
         lines = lines_of(subject)
-        axis.plot(
-            *_series(lines, "ch_index"), label=f"{subject.name}: {subject.clusters.describe()}", **style(index).line()
-        )
+        label = f"{name}: {subject.clusters.describe()}, {len(subject.probe)} observations"
+        axis.plot(*_series(lines, "ch_index"), label=label, **style(index).line())
         for line in lines:
             named = [subject.run.name, subject.run.agent, subject.run.task, subject.run.seed, line["env_step"]]
             keys = ("clusters", "k", "clusters_used", "observations", "ch_index", "ch_index_standardised")
             rows.append([*named, *(line.get(key) for key in keys)])
-    axis.set(xlabel="environment steps (thousands)", ylabel="CH index of physical states", ylim=(0, None))
+    axis.set(xlabel="environment steps (thousands)", ylabel="CH index of physical states")
     axis.set_xlim(0, _longest(subjects))
-    axis.set_title(f"{_title(subjects)}\n{subjects[0].findings['observations']} observations; higher is better")
+    axis.set_ylim(0, 1.1 * max((row[-2] for row in rows if row[-2] is not None), default=1.0))
+    axis.set_title(f"{_title(subjects)}\nhigher is better")
     axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2))
     header = ("run", "agent", "task", "seed", "env_step", "clusters", "k", "clusters_used", "observations", "ch_index")
     return save(figure, folder, "ch_index", (*header, "ch_index_standardised"), rows)
@@ -69,11 +69,11 @@ def draw_probes(subjects: Sequence[Subject], folder: Path) -> list[Path]:
     figure, axes = plt.subplots(1, len(_PROBES), figsize=(4.4 * len(_PROBES), 3.6))
     rows: dict[tuple[str, int], dict[str, Any]] = {}
     for axis, (key, unit, title) in zip(axes, _PROBES, strict=True):
-        for index, subject in enumerate(subjects):
+        for index, (subject, name) in enumerate(zip(subjects, names(subjects), strict=True)):
             lines = lines_of(subject)
             steps, values = _series(lines, key)
             if len(steps):
-                axis.plot(steps, values, label=subject.name, **style(index).line())
+                axis.plot(steps, values, label=name, **style(index).line())
             for line in lines:
                 rows.setdefault((subject.run.name, line["env_step"]), {"subject": subject, **line})
         axis.set(xlabel="environment steps (thousands)", ylabel=unit, title=title)

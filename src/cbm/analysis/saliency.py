@@ -14,12 +14,12 @@ from pathlib import Path
 import numpy as np
 import torch
 import torch.nn.functional as F
-from scipy.ndimage import gaussian_filter
+from scipy.ndimage import distance_transform_edt, gaussian_filter
 
 from cbm.analysis.embedding import newest_frames
 from cbm.analysis.figures import plt, save
 from cbm.analysis.probe import Probe
-from cbm.analysis.subject import Subject
+from cbm.analysis.subject import Subject, names
 from cbm.factory import one_thread
 
 STRIDE = 4  # pixels between two places
@@ -48,11 +48,15 @@ def saliency(encode: Callable[[np.ndarray], torch.Tensor], obs: np.ndarray) -> n
 
 
 def untouched(probe: Probe, moment: int) -> np.ndarray | None:
-    """The pixels (H, W) of a moment that no background changes: robot, and ground where that is opaque."""
+    """The pixels (H, W) of a moment within `WIDTH` of one that no background changes: robot, and opaque ground.
+
+    A map is no sharper than its window, so a thin pole would get little of its own saliency without that margin.
+    """
     pictures = probe.obs[probe.moment == moment][:, -3:].astype(int)
     if len(pictures) < 2:
         return None
-    return (pictures.max(axis=0) - pictures.min(axis=0)).max(axis=0) < UNTOUCHED
+    still = (pictures.max(axis=0) - pictures.min(axis=0)).max(axis=0) < UNTOUCHED
+    return distance_transform_edt(~still) <= WIDTH if still.any() else still
 
 
 def choose_moments(probe: Probe, count: int = MOMENTS) -> list[int]:
@@ -62,8 +66,9 @@ def choose_moments(probe: Probe, count: int = MOMENTS) -> list[int]:
 
 
 def draw_saliency(subjects: Sequence[Subject], folder: Path) -> list[Path]:
-    """Distracted frames, and beside each where the encoders of all subjects look. All see the first one's frames."""
-    probe = subjects[0].probe
+    """Distracted frames, and beside each where the encoders look. All see the frames of the most distracted one."""
+    host = max(subjects, key=lambda subject: len(subject.probe.backgrounds))  # the first, of several
+    probe = host.probe
     moments = choose_moments(probe)
     figure, axes = plt.subplots(
         len(moments), 1 + len(subjects), figsize=(2.3 * (1 + len(subjects)), 2.25 * len(moments) + 0.7), squeeze=False
@@ -72,6 +77,7 @@ def draw_saliency(subjects: Sequence[Subject], folder: Path) -> list[Path]:
     areas = []
     for index, moment in enumerate(moments):
         seen = np.flatnonzero(probe.moment == moment)
+        seen = seen[np.argsort(probe.background[seen].astype(str))]
         at = seen[index % len(seen)]  # another background in each row
         frame, still = newest_frames(probe.obs[at][None])[0], untouched(probe, moment)
         area = None if still is None else float(still.mean())
@@ -86,21 +92,18 @@ def draw_saliency(subjects: Sequence[Subject], folder: Path) -> list[Path]:
             _show(axes[index][1 + column], np.sqrt(found), still)
             rows.append([subject.run.name, subject.run.agent, moment, probe.background[at], share, area])
     axes[0][0].set_title("what is seen", fontsize=8)
-    for column, subject in enumerate(subjects):
-        text = subject.name
+    for column, name in enumerate(names(subjects)):
+        text = name
         if not np.isnan(shares).all():
-            text += f"\n{np.nanmean(shares[:, column]):.0%} off the video"
+            text += f"\n{np.nanmean(shares[:, column]):.0%} of it within the outline"
         axes[0][1 + column].set_title(text, fontsize=8)
-    if areas[0] is not None:
-        known = [area for area in areas if area is not None]
-        note = f"outlined: what the video does not change, {np.mean(known):.0%} of the area. "
-    else:
-        note = ""
-    figure.suptitle(
-        f"{note}Brighter: the latent moves more when that place is blurred\n{subjects[0].title}", fontsize=8
-    )
+    known = [area for area in areas if area is not None]
+    note = "Brighter: the latent moves more when that place is blurred"
+    if known:
+        note += f"\nOutline: what the video does not change, {np.mean(known):.0%} of the area"
+    figure.suptitle(f"{note}\nframes: {host.title}", fontsize=8)
     figure.tight_layout()
-    header = ("run", "agent", "moment", "background", "share_off_the_video", "area_off_the_video")
+    header = ("run", "agent", "moment", "background", "share_in_outline", "area_of_outline")
     return save(figure, folder, "saliency", header, rows)
 
 

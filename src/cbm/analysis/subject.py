@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,6 +47,13 @@ class Subject:
     def title(self) -> str:
         where = f"{self.run.task}, {self.run.distraction}"
         return f"{self.run.agent} on {where}, seed {self.run.seed}, {thousands(self.env_step)} environment steps"
+
+
+def names(subjects: Sequence[Subject]) -> list[str]:
+    """For a legend: agent and seed, and task and distraction where they differ."""
+    places = [f"{each.run.task}, {each.run.distraction}" for each in subjects]
+    many = len(set(places)) > 1
+    return [f"{each.name}, {place}" if many else each.name for each, place in zip(subjects, places, strict=True)]
 
 
 def examine(run: Run) -> Subject:
