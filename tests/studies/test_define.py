@@ -61,7 +61,7 @@ def test_a_name_changes_with_what_can_change_a_result_and_with_nothing_else() ->
         names.add(run_name(replace(config, training=replace(config.training, **change))))
     assert len(names) == 1
     names.add(run_name(replace(config, training=replace(config.training, total_steps=5))))
-    names.add(run_name(replace(config, agent=replace(config.agent, lr=1e-3))))
+    names.add(run_name(replace(config, agent=replace(config.agent, lr=2 * config.agent.lr))))
     names.add(run_name(replace(config, seed=2)))
     assert len(names) == 4
 
