@@ -1,7 +1,7 @@
 """What a run writes down: JSON lines first, TensorBoard and wandb beside them.
 
-`metrics.jsonl`, `evals.jsonl` and `analysis.jsonl` hold only what the seed determines, so that two runs can be compared byte for byte.
-Everything that depends on the clock goes to `timings.jsonl`.
+`metrics.jsonl`, `evals.jsonl` and `analysis.jsonl` hold only what the seed determines, so that two runs can be compared
+byte for byte. Everything that depends on the clock goes to `timings.jsonl`.
 """
 
 from __future__ import annotations

@@ -45,9 +45,9 @@ class CBMConfig:
     reward_start: Literal["sampled", "averaged"] = "sampled"
     """Prototype rewards begin as rewards out of replay (the paper), or as the first batch average (the code)."""
     reward_average: Literal["actual", "balanced"] = "actual"
-    """Eq. 3 multiplies q_k^T r by K / B, since balanced codes sum to B / K ("balanced"). A few Sinkhorn iterations leave
-    sums of 0.4 to 2 times that, and a reward that is as wrong; "actual" divides by the sum itself: the same where codes
-    are balanced, and an average everywhere."""
+    """Eq. 3 multiplies q_k^T r by K / B, since balanced codes sum to B / K ("balanced"). A few Sinkhorn iterations
+    leave sums of 0.4 to 2 times that, and a reward that is as wrong; "actual" divides by the sum itself: the same where
+    codes are balanced, and an average everywhere."""
     cluster_weight: float = 1.0
     """Weight of L_CBM beside L_P (appendix, algorithm: their sum). The authors' gradient lacks 1 / tau: 0.1."""
 
