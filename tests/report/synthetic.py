@@ -129,10 +129,11 @@ def sample_media(number: int) -> Path:
 
 
 def _scene(rng, height, width):
-    """Smooth coloured shapes with some grain: compresses about as a rendered frame does."""
+    """Smooth coloured shapes with texture and some grain: compresses about as a rendered frame does."""
     y, x = np.mgrid[0:height, 0:width] / 60
     waves = [np.sin(x * a + b) + np.cos(y * c) for a, b, c in rng.uniform(0.3, 2.0, (3, 3))]
-    image = 128 + 50 * np.stack(waves, axis=-1)
+    texture = rng.normal(0, 22, (height // 5 + 1, width // 5 + 1, 3)).repeat(5, axis=0).repeat(5, axis=1)
+    image = 128 + 50 * np.stack(waves, axis=-1) + texture[:height, :width]
     return np.clip(image + rng.normal(0, 2, image.shape), 0, 255).astype(np.uint8)
 
 

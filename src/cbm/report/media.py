@@ -1,7 +1,8 @@
 """Films, pictures and embeddings of runs: what there is, and which of it fits into a page.
 
 A page that is served takes them from the disk. A page that is a file carries them inside, as they are while that fits;
-otherwise smaller, the best run of each setting first, until the page is full. What is left out is named.
+otherwise smaller, the best run of each setting first, until the page is full or has a few hundred of them. What is left
+out is named.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ CAPTIONS: dict[str, str] = {  # in this order on the page; others follow
 _FILM_HEIGHT, _PICTURE_WIDTH, _FRAME = 200, 1000, 40  # pixels, of what is made smaller
 _SMALL_FILM = 60_000  # bytes; below that a film stays as it is
 _MOST_PIXELS = 80_000_000
+_MOST_SHRUNK = 400  # media; a fifth of a second each
 TYPES = {".mp4": "video/mp4", ".png": "image/png", ".svg": "image/svg+xml"}
 
 
@@ -152,7 +154,7 @@ def embed(media: Sequence[Medium], runs: Sequence[Run], labels: Sequence[Labels]
     problems: list[Problem] = []
     whole = sum(_text_size(medium) for medium in media) <= budget
     for medium in media if whole else _by_importance(media, runs, labels):
-        if budget <= 0:
+        if budget <= 0 or (not whole and len(texts) >= _MOST_SHRUNK):
             left_out.append(medium)
             continue
         try:
@@ -264,7 +266,7 @@ def _picture(medium: Medium, shrink: bool) -> tuple[bytes, Mapping[str, Any]]:
             output = io.BytesIO()
             paper = Image.new("RGBA", image.size, "white")
             paper.alpha_composite(image.convert("RGBA"))
-            paper.convert("RGB").resize(size, Image.Resampling.LANCZOS).save(output, "WEBP", quality=70)
+            paper.convert("RGB").resize(size, Image.Resampling.LANCZOS).save(output, "WEBP", quality=70, method=2)
     except (Image.DecompressionBombError, SyntaxError) as error:
         raise ValueError(str(error)) from None
     small, whole = output.getvalue(), medium.path.stat().st_size

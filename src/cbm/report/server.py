@@ -73,7 +73,7 @@ class Board:
 
 
 def _same(old: Run, new: Run) -> bool:
-    """Whether nothing happened between two looks: of a file that did not change the reader gives the very same lines."""
+    """Whether nothing happened between two looks: of an unchanged file the reader gives the very same lines."""
     lines = all(getattr(old, name) is getattr(new, name) for name in ("evals", "metrics", "analysis", "timings"))
     return lines and (old.status, old.name, old.config) == (new.status, new.name, new.config)
 

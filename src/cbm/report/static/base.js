@@ -72,6 +72,12 @@ async function media_json(medium) {
   return answer.json();
 }
 
+/** Media stand behind the script in the file, so the page is drawn before they have all been read. */
+function when_here(medium, act) {
+  if (medium.url || $(medium.embed) || document.readyState !== "loading") act();
+  else document.addEventListener("DOMContentLoaded", act, { once: true });
+}
+
 /** Calls `show` once the element comes near the window. */
 const shows = new WeakMap();
 const near = new IntersectionObserver(

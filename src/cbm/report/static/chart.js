@@ -119,7 +119,10 @@ class Chart {
 
   draw() {
     if (!this.data) return;
-    for (const panel of this.data) this.panels.get(panel.key).draw();
+    const panels = this.data.map((panel) => this.panels.get(panel.key));
+    for (const panel of panels) panel.root.classList.toggle("wide", this.wide === panel.key);
+    const widths = panels.map((panel) => panel.root.clientWidth); // all of them before anything is written: one layout
+    panels.forEach((panel, i) => panel.draw(widths[i]));
   }
 }
 
@@ -175,14 +178,13 @@ class Panel {
     return [this.data.zero && low === 0 ? 0 : low - space, high + space];
   }
 
-  draw() {
+  draw(room) {
     const { data, chart } = this;
     const wide = chart.wide === this.key;
-    this.root.classList.toggle("wide", wide);
     this.title.textContent = data.title;
     this.grow.textContent = wide ? "smaller" : "larger";
     this.grow.setAttribute("aria-label", `${data.title}: ${wide ? "smaller" : "larger"}`);
-    const width = Math.max(200, this.root.clientWidth || 320);
+    const width = Math.max(200, room || 320);
     const height = wide ? Math.min(520, Math.max(300, width * 0.5)) : 230;
     const { x, y } = this.ranges();
     this.box = { left: MARGIN.left, right: width - MARGIN.right, top: MARGIN.top, bottom: height - MARGIN.bottom };

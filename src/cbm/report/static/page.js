@@ -16,6 +16,7 @@ const page = {
   runs: [],
   shown: [],
   methods: [],
+  combined: new Map(), // lines over seeds that have been worked out for these numbers
   filters: Object.fromEntries(FILTERS.map(([key]) => [key, new Set()])), // what the reader has taken out
   place: (run) => `${run.task}|${run.distraction}`,
   places: (runs) => unique(runs.map(page.place)).sort(text_order),
@@ -32,6 +33,7 @@ const page = {
 function take(data) {
   page.data = data;
   page.runs = data.runs;
+  page.combined.clear();
   for (const run of page.runs) run.analysed = run.series.find((series) => "ch_index" in series.values || "state_r2" in series.values) ?? null;
   const rank = (method) => (KNOWN_METHODS.includes(method) ? KNOWN_METHODS.indexOf(method) : KNOWN_METHODS.length);
   page.methods = unique(page.runs.map(KEY_OF.method)).sort((a, b) => rank(a) - rank(b) || text_order(a, b));
@@ -49,7 +51,15 @@ function filtered() {
   page.shown = page.runs.filter((run) => tests.every(([key, of]) => !page.filters[key].has(of(run))));
   show_states();
   for (const filter of Object.values(filter_nodes)) filter.refresh();
-  for (const section of sections) section.update();
+  const [curves, final, ...below] = sections;
+  curves.update();
+  final.update();
+  if (document.documentElement.dataset.ready) finish(below);
+  else setTimeout(() => requestAnimationFrame(() => setTimeout(() => finish(below)))); // let the curves appear first
+}
+
+function finish(below) {
+  for (const section of below) section.update();
   $("contents").replaceChildren(...SECTIONS.filter(([id]) => !$(id).hidden).map(([id, text]) => el("a", { href: `#${id}` }, text)));
   announce(`${page.shown.length} of ${page.runs.length} runs shown`);
   document.documentElement.dataset.ready = "yes";

@@ -35,8 +35,8 @@ function chooser(name, on_change) {
 
 const wrap_table = (table, name) => el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": name }, table);
 
-/** Lines of the runs of one panel, by method. `curve(run)` gives steps and values, or null. */
-function lines_of(runs, how, page, curve) {
+/** Lines of the runs of one panel, by method. `curve(run)` gives steps and values, or null; `what` is its name. */
+function lines_of(runs, how, page, what, curve) {
   const lines = [];
   for (const method of page.methods) {
     const look = page.look(method);
@@ -45,7 +45,11 @@ function lines_of(runs, how, page, curve) {
     if (!curves.length) continue;
     if (how === "seeds")
       lines.push(...curves.map(({ run, curve: c }) => ({ name: `${method}, seed ${run.seed}`, look, ...c, thin: true, method })));
-    else lines.push({ name: method, look, ...combine(curves.map((one) => one.curve), how), method });
+    else {
+      const key = [what, how, ...curves.map((one) => one.run.id)].join(" "); // intervals take their time; filters should not
+      if (!page.combined.has(key)) page.combined.set(key, combine(curves.map((one) => one.curve), how));
+      lines.push({ name: method, look, ...page.combined.get(key), method });
+    }
   }
   return lines;
 }
@@ -127,7 +131,7 @@ class Curves extends ChartSection {
       const here = page.shown.filter((run) => page.place(run) === place);
       const splits = ["train", "unseen"].filter((split) => !page.filters.split.has(split) && here.some((run) => run.returns[split]));
       const made = splits.map((split) => {
-        const lines = lines_of(here, how, page, (run) => {
+        const lines = lines_of(here, how, page, `return ${split}`, (run) => {
           const found = run.returns[split];
           return found && { steps: found.steps, values: found.mean };
         });
@@ -191,7 +195,7 @@ class Inside extends ChartSection {
     const panels = [];
     for (const place of page.places(page.shown)) {
       const here = page.shown.filter((run) => page.place(run) === place);
-      const lines = lines_of(here, this.how.select.value, page, (run) => series_of(run, name));
+      const lines = lines_of(here, this.how.select.value, page, name, (run) => series_of(run, name));
       if (!lines.length) continue;
       const reference = page.data.references[name];
       const chance = here.flatMap((run) => (reference ? series_of(run, reference)?.values.slice(-1) ?? [] : []));
@@ -326,7 +330,8 @@ class Embeddings {
     this.started = true;
     [this.first, this.second].forEach((choice, i) => {
       const run = this.page.runs.find((one) => one.id === choice.select.value);
-      if (run) this.pair[i].show(run, this.colour.select.value);
+      const last = run?.media.findLast((medium) => medium.kind === "tsne" || (medium.kind === "frames" && medium.embed));
+      if (run) when_here(last, () => this.pair[i].show(run, this.colour.select.value));
     });
   }
 }
@@ -362,7 +367,9 @@ class Cards {
   }
 
   found(kind) {
-    return this.page.shown.flatMap((run) => run.media.filter((medium) => medium.kind === kind && !medium.left_out).map((medium) => ({ run, medium })));
+    const { page } = this;
+    const order = (a, b) => text_order(page.place(a), page.place(b)) || page.methods.indexOf(a.method) - page.methods.indexOf(b.method) || a.seed - b.seed;
+    return [...page.shown].sort(order).flatMap((run) => run.media.filter((medium) => medium.kind === kind && !medium.left_out).map((medium) => ({ run, medium })));
   }
 }
 
@@ -385,9 +392,10 @@ class Films extends Cards {
     this.fill(this.found("film"), (run, medium) => {
       const video = el("video", { controls: true, loop: true, playsinline: true, preload: "metadata", "aria-label": `Film of ${run_text(run)}` });
       video.muted = true;
-      when_near(video, () => {
+      const load = () => {
         video.src = media_url(medium);
-      });
+      };
+      when_near(video, () => when_here(medium, load));
       const step = medium.step === undefined ? medium.name : `at ${steps_text(medium.step)} steps`;
       return el("figure", { class: "card" }, video, el("figcaption", {}, ...card_title(run), el("span", { class: "quiet" }, `, ${step}`)));
     });
@@ -414,9 +422,10 @@ class Pictures extends Cards {
     const chosen = found.filter(({ medium }) => !wanted || !kinds.includes(wanted) || medium.name === wanted);
     this.fill(chosen, (run, medium) => {
       const image = el("img", { alt: `${medium.caption} of ${run_text(run)}`, decoding: "async" });
-      when_near(image, () => {
+      const load = () => {
         image.src = media_url(medium);
-      });
+      };
+      when_near(image, () => when_here(medium, load));
       const open = el("button", { type: "button", class: "picture", title: "larger", onclick: () => view(image, `${medium.caption}: ${run_text(run)}`) }, image);
       return el("figure", { class: "card" }, open, el("figcaption", {}, ...card_title(run), el("span", { class: "quiet" }, `, ${medium.caption}`)));
     });
