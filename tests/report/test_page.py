@@ -78,7 +78,7 @@ def test_panels_by_task_distraction_and_videos(page_file, open_page):
         "cartpole-swingup, easy, unseen videos",
         "walker-walk, easy, training videos",
         "walker-walk, easy, unseen videos",
-        "walker-walk, none, training videos",
+        "walker-walk, no distraction",
     ]
     lines = page.locator("#curves .panel").first.locator("g.line")
     assert [line.get_attribute("data-name") for line in lines.all()] == ["drqv2+cbm", "drqv2"]

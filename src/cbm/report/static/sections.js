@@ -5,7 +5,8 @@ const STATE_MARKS = { running: "▶", complete: "✓", stopped: "■", failed: "
 
 const state_badge = (state) => el("span", { class: `badge ${state}` }, `${STATE_MARKS[state] ?? ""} ${state}`);
 const run_text = (run) => `${run.name}: ${run.method}, ${run.task}, ${run.distraction}, seed ${run.seed}`;
-const place_text = (run, page) => (page.distractions.length > 1 ? `${run.task}, ${run.distraction}` : run.task);
+const distraction_text = (distraction) => (distraction === "none" ? "no distraction" : distraction);
+const place_text = (run, page) => (page.distractions.length > 1 ? `${run.task}, ${distraction_text(run.distraction)}` : run.task);
 
 function heading(section, title, ...tools) {
   const head = el("div", { class: "section-head" }, el("h2", {}, title), el("div", { class: "tools" }, ...tools));
@@ -143,7 +144,7 @@ class Curves extends ChartSection {
               const method = here.find((run) => run.agent === cell.agent).method;
               rules.push({ value: cell.mean, name: `${cell.agent} at 500K: ${paper_text(cell)}`, look: page.look(method) });
             }
-        const only = page.runs.every((run) => !run.returns.unseen);
+        const only = here.every((run) => !run.returns.unseen); // no videos at all: nothing to tell apart
         const title = `${place_text(here[0], page)}${only ? "" : `, ${split_text(split)}`}`;
         return { key: `${place}|${split}`, title, label: "mean return", lines, rules, zero: true };
       });
@@ -279,7 +280,7 @@ class Final {
         ...paper.map((one) => el("div", { class: "paper", title: one.source }, paper_text(one))),
       );
     });
-    const node = el("tr", {}, el("th", { scope: "row" }, place_text(here[0], page)), el("td", { class: "words" }, split), ...nodes);
+    const node = el("tr", {}, el("th", { scope: "row" }, place_text(here[0], page)), el("td", { class: "words" }, here.some((run) => run.returns.unseen) ? split : "–"), ...nodes);
     const csv = cells.filter((cell) => cell.values.length).map(({ method, values, paper }) => csv_line([here[0].task, here[0].distraction, split, method, mean(values), deviation(values), iqm(values), values.length, paper[0]?.mean, paper[0]?.std]));
     return { node, csv };
   }
@@ -373,7 +374,7 @@ class Cards {
   }
 }
 
-const card_title = (run) => [el("b", {}, run.method), el("br"), `${run.task}, ${run.distraction}, seed ${run.seed}`];
+const card_title = (run) => [el("b", {}, run.method), el("br"), `${run.task}, ${distraction_text(run.distraction)}, seed ${run.seed}`];
 
 class Films extends Cards {
   constructor(page) {
