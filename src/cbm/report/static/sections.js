@@ -20,7 +20,7 @@ function chooser(name, on_change) {
   const set = (choices) => {
     const text = JSON.stringify(choices);
     if (select.dataset.choices === text) return;
-    const before = select.value;
+    const before = select.dataset.choices === undefined ? null : select.value;
     select.dataset.choices = text;
     const groups = unique(choices.map((choice) => choice.group ?? ""));
     select.replaceChildren(
