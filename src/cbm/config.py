@@ -81,7 +81,7 @@ class TrainingConfig:
     """On each set of videos."""
     eval_workers: int | None = None
     """Processes that play them; None takes one a core, 0 the process that trains. Changes no result."""
-    analyze_every: int = 20_000
+    analyze_every: int = 30_000
     """Between two analyses of what the encoder knows; each comes with an evaluation. 0: none. Changes no result."""
     log_every: int = 1_000
     """Between two lines of means in metrics.jsonl."""

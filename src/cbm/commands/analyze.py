@@ -48,7 +48,7 @@ def bisimulation(
     Args:
         output: folder for the figure and its numbers.
         seeds: of each method: untrained, dynamics only, CBM.
-        updates: of training; 600 take about ten seconds.
+        updates: of training; 600 of a method and seed take well under a minute on a free core.
     """
     import torch
 
