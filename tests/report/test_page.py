@@ -120,6 +120,7 @@ def test_zoom_by_mouse_wheel_and_keys(page_file, open_page):
     page.mouse.move(left + (right - left) * 0.6, middle + 4, steps=4)
     page.mouse.up()
     page.get_by_role("button", name="Reset zoom").wait_for()
+    until(page, "[...document.querySelectorAll('#curves svg.plot')].every((plot) => plot.dataset.x !== '0 100000')")
     for panel in range(5):  # all of them
         low, high = steps_shown(page, panel)
         assert abs(low - 20_000) < 1500

@@ -342,19 +342,20 @@ class Panel {
   wheel(event) {
     if (!event.ctrlKey && !event.metaKey && document.activeElement !== this.picture) return;
     event.preventDefault();
-    const anchor = this.scale.to_x(this.place(event)[0]);
-    this.zoom_by(1.0015 ** event.deltaY, anchor);
+    const { left, right } = this.box;
+    this.zoom_by(1.0015 ** event.deltaY, (this.place(event)[0] - left) / (right - left));
   }
 
-  zoom_by(factor, anchor) {
-    const { x } = this.scale;
-    const middle = anchor ?? (x[0] + x[1]) / 2;
+  /** Around a place in the panel, 0 left to 1 right. What is drawn may lag behind what is wanted, so ask the chart. */
+  zoom_by(factor, share = 0.5) {
+    const { x } = this.ranges();
+    const middle = x[0] + share * (x[1] - x[0]);
     this.chart.zoom_x(middle - (middle - x[0]) * factor, middle + (x[1] - middle) * factor);
     this.chart.zoomed_now();
   }
 
   key_down(event) {
-    const { x } = this.scale;
+    const { x } = this.ranges();
     const step = (x[1] - x[0]) / 5;
     const acts = {
       "+": () => this.zoom_by(0.7),
