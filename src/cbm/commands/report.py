@@ -75,12 +75,12 @@ def watch(
     if problems or not directories:
         found = "; ".join(map(str, problems)) or "no folder named"
         raise CBMError(f"{found}. Name the folder that your runs are in: cbm watch runs")
-    with Server(Board(directories, title or _title(directories)), port) as server:
-        print(f"watching {', '.join(map(str, directories))} at {server.url} (Ctrl-C ends it)", flush=True)
-        try:
+    try:
+        with Server(Board(directories, title or _title(directories)), port) as server:
+            print(f"watching {', '.join(map(str, directories))} at {server.url} (Ctrl-C ends it)", flush=True)
             server.serve_forever(poll_interval=0.2)
-        except KeyboardInterrupt:
-            print()
+    except KeyboardInterrupt:
+        print()
     return 0
 
 
