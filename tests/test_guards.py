@@ -66,7 +66,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 def test_a_full_disk_stops_cleanly_and_the_run_goes_on_when_there_is_space(small_disk: Path) -> None:
     run = small_disk / "run"
-    process = cbm("train", *tiny_options(), "--out", run)
+    process = cbm("train", *tiny_options(training__analyze_every=400), "--out", run)
     output = process.communicate(timeout=120)[0]
     assert process.returncode == 1, output
     assert f"the disk of {run} is full" in output

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from test_agents import SETUP, SIZES, agent, batch
+from test_agents import SETUP, SIZES, agent, batch, shrunk
 
 from cbm.agents import make_agent
 from cbm.agents.svea import SVEA, SVEAConfig, stills
@@ -18,7 +18,7 @@ from cbm.errors import CBMError
 
 @pytest.mark.parametrize("augmentation", ["convolution", "overlay"])
 def test_the_critic_s_loss_is_that_of_its_authors(augmentation: str) -> None:
-    config = SVEAConfig(augmentation=augmentation, **SIZES)  # type: ignore[arg-type]
+    config = shrunk(SVEAConfig(augmentation=augmentation), SIZES)  # type: ignore[arg-type]
     images = torch.randint(0, 256, (5, 3, 20, 20), dtype=torch.uint8)
     a = SVEA(config, SETUP, images=images)
     with torch.no_grad():  # so that it matters which of the two encoders is used
