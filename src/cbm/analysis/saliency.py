@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from textwrap import fill
 
 import numpy as np
 import torch
@@ -93,7 +94,7 @@ def draw_saliency(subjects: Sequence[Subject], folder: Path) -> list[Path]:
             rows.append([subject.run.name, subject.run.agent, moment, probe.background[at], share, area])
     axes[0][0].set_title("what is seen", fontsize=8)
     for column, name in enumerate(names(subjects)):
-        text = name
+        text = fill(name, 28)
         if not np.isnan(shares).all():
             text += f"\n{np.nanmean(shares[:, column]):.0%} of it within the outline"
         axes[0][1 + column].set_title(text, fontsize=8)
