@@ -88,11 +88,13 @@ def test_plot_draws_pictures_and_writes_their_numbers(tmp_path, capsys):
     for seed, value in enumerate((100.0, 140.0, 220.0)):
         write_run(tmp_path / "runs" / f"cbm-{seed}", "drqv2+cbm", seed, [(0, 2.0), (10_000, value)])
     write_run(tmp_path / "runs" / "cut", "drqv2", 0, [(0, 1.0), (10_000, 60.0)], cut=True)  # killed in mid-line
+    write_run(tmp_path / "runs" / "young", "drqv2", 1, [])
     (tmp_path / "runs" / "rubbish").mkdir()
     path = tmp_path / "out" / "curve.png"
     assert main(["plot", str(tmp_path / "runs"), "-o", str(path)]) == 0
     told = capsys.readouterr().err
     assert "rubbish: is empty" in told
+    assert "young: left out, it has no evaluation yet" in told
     assert "cut/evals.jsonl: its last line was cut short" in told
     assert Image.open(path).width > 1000
     assert path.with_suffix(".svg").read_text().startswith("<?xml")

@@ -74,21 +74,30 @@ def draw_curves(groups: Sequence[Group], folder: Path, name: str) -> list[Path]:
         len(columns), len(splits), figsize=(5.2 * len(splits), 3.4 * len(columns)), sharey="row", squeeze=False
     )
     rows: list[list[Any]] = []
+    legends: list[Any] = []
     for line, (task, distraction) in zip(axes, columns, strict=True):
+        own = [group for group in groups if group.column == (task, distraction)]
         for axis, split in zip(line, splits, strict=True):
-            for group in groups:
-                if group.column == (task, distraction) and all(split in run.splits for run in group.runs):
-                    rows += _draw_group(axis, group, split, methods.index(group.method))
-            _draw_references(axis, groups, task, distraction, split)
+            shown = [group for group in own if all(split in run.splits for run in group.runs)]
+            axis.set_visible(bool(shown))  # a task without videos has no unseen ones
+            for group in shown:
+                rows += _draw_group(axis, group, split, methods.index(group.method))
+            if shown:
+                _draw_references(axis, own, split)
             axis.set_title(f"{task}, {distraction}" + (f": {_SPLITS[split]}" if len(splits) > 1 else ""))
             axis.set_xlabel("environment steps (thousands)")
-            axis.set_ylim(bottom=0)
-        line[0].set_ylabel("return of an evaluation")
+        seen = [axis for axis in line if axis.get_visible()]
+        line[0].set_ylim(0, 1.05 * max(axis.dataLim.y1 for axis in seen))
+        seen[0].set_ylabel("return of an evaluation")
         found = {
-            label: handle for axis in line for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)
+            label: handle for axis in seen for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)
         }
-        line[-1].legend(found.values(), found.keys(), loc="upper left", bbox_to_anchor=(1.01, 1.0))
+        legend = seen[-1].legend(found.values(), found.keys(), loc="upper left", bbox_to_anchor=(1.01, 1.0))
+        legend.set_in_layout(False)  # it takes no room from the panels
+        legends.append(legend)
     figure.tight_layout()
+    for legend in legends:
+        legend.set_in_layout(True)  # but the picture is cut around it
     header = ("method", "task", "distraction", "split", "env_step", "seeds", "iqm", "low", "high", "returns")
     return save(figure, folder, name, header, rows)
 
@@ -113,13 +122,12 @@ def _draw_group(axis: Any, group: Group, split: str, index: int) -> list[list[An
     ]
 
 
-def _draw_references(axis: Any, groups: Sequence[Group], task: str, distraction: str, split: str) -> None:
+def _draw_references(axis: Any, groups: Sequence[Group], split: str) -> None:
     """Random actions (the episodes of the seed steps), and what the paper reached after 500K steps."""
-    runs = [run for group in groups if group.column == (task, distraction) for run in group.runs]
-    chance = [value for run in runs for value in random_returns(run)]
+    chance = [value for group in groups for run in group.runs for value in random_returns(run)]
     if chance:
         axis.axhline(np.mean(chance), color="0.6", lw=1, label=f"random actions ({len(chance)} episodes)")
-    for index, entry in enumerate(published(task, distraction, split)):
+    for index, entry in enumerate(published(*groups[0].column, split)):
         axis.axhline(entry.mean, color="0.35", lw=0.9, ls=(0, (1 + 2 * index, 2)), label=reference_name(entry))
 
 

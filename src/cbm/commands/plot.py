@@ -33,6 +33,9 @@ def plot(
     loaded = load_runs(runs)
     for problem in loaded.problems:
         print(f"cbm plot: {problem}", file=sys.stderr)
+    for run in loaded.runs:
+        if not run.evals:
+            print(f"cbm plot: {run.path}: left out, it has no evaluation yet", file=sys.stderr)
     if not loaded.runs:
         raise CBMError("no runs to draw. Give run directories: cbm plot runs/first runs/second")
     groups = group_runs(loaded.runs)
