@@ -8,7 +8,7 @@ PACKAGES := libegl1 libegl-mesa0 libgl1-mesa-dri libosmesa6
 
 .PHONY: help setup system browser demo test test-all smoke check format bench clean
 help:
-	@echo "make demo      set everything up, then train CBM for about ten minutes (curve and film in demo/)"
+	@echo "make demo      set everything up, then train CBM for about ten minutes (curve, film and page in demo/)"
 	@echo "make test      set everything up, then lint, type-check and test"
 	@echo "make test-all  the same with the tests that take minutes"
 	@echo "make smoke     the paper's main study, seconds a run: every method on every task, and its report"
