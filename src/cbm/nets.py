@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from cbm.augment import channels_last
 from cbm.ops import bounded_tanh
 
 
@@ -77,7 +78,7 @@ class Encoder(nn.Module):
         assert first.bias is not None
         # The input is pixels / 255 - 0.5. The first layer takes that over, which saves two passes over the images.
         weight, bias = first.weight / 255.0, first.bias - 0.5 * first.weight.sum(dim=(1, 2, 3))
-        x = obs.to(torch.float32, memory_format=torch.channels_last)
+        x = channels_last(obs).float()
         with torch.autocast(obs.device.type, torch.bfloat16, enabled=self.mixed_precision):
             x = F.relu_(F.conv2d(x, weight, bias, first.stride))
             for conv in others:

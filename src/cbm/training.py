@@ -18,6 +18,7 @@ from cbm.evaluation import Interrupted, Workers, plan, summarise
 from cbm.factory import make_environment, resolve_machine, worker_count
 from cbm.load import film_best
 from cbm.logs import Logs, NotFinite, Stopwatch, start_wandb
+from cbm.memory import keep_freed_memory
 from cbm.progress import Show
 from cbm.provenance import provenance
 from cbm.run_dir import RunDir, open_existing, open_new
@@ -57,6 +58,7 @@ def _loop(config: RunConfig, run: RunDir, origin: Mapping[str, Any], wandb: bool
     assert repeat is not None
     assert settings.threads is not None
     torch.set_num_threads(settings.threads)
+    keep_freed_memory()
     with ExitStack() as stack:
         stop = stack.enter_context(Stop())
         stack.enter_context(note_ending(run, stop))

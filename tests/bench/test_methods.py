@@ -52,3 +52,12 @@ def test_a_row_compares_time_with_arithmetic(replay: Replay) -> None:
     assert row.details is not None
     assert row.reference == pytest.approx(row.details["seconds_of_drqv2_cbm"])  # its own arithmetic
     assert row.value == pytest.approx(row.ours / row.reference)
+
+
+def test_memory_is_that_of_the_method_alone() -> None:
+    """However large this process is: a child begins with its parent's peak."""
+    ballast = bytearray(2_000_000_000)
+    ballast[::4096] = b"x" * len(ballast[::4096])
+    megabytes = methods.memory("drqv2")
+    del ballast
+    assert 10 < megabytes < 500  # 64 images' activations alone are 11 MB
