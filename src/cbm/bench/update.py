@@ -2,7 +2,8 @@
 
 The plain reference does the same arithmetic as published implementations do it: eager, NCHW layout, shifts by grid
 sampling of padded floats, one encoder pass over all images that keeps the graph of all of them (though only the
-current ones receive a gradient), Adam without fusion. Losses, heads and sizes are ours.
+current ones receive a gradient), Adam without fusion. Losses, heads and sizes are ours. Each side has a process of its
+own, because what a process does with freed memory is part of the difference; the two take turns.
 """
 
 from __future__ import annotations
@@ -11,8 +12,12 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
 from time import perf_counter
+from types import TracebackType
+from typing import Self
 
 import numpy as np
 import torch
@@ -25,6 +30,7 @@ from cbm.agents.drq import DrQ
 from cbm.agents.drqv2 import DrQv2
 from cbm.agents.parts import td_loss
 from cbm.bench import Row, alternate, speedup
+from cbm.memory import keep_freed_memory
 from cbm.ops import soft_update
 from cbm.replay import Replay
 from cbm.types import Batch
@@ -42,19 +48,66 @@ def rows(quick: bool = False, report: Callable[[str], None] = lambda what: None)
         report(f"storing {stored} steps")
         replay = filled_replay(Path(folder), stored)
         yield from replay_rows(replay, stored)
-        for name, bar in (("drqv2+cbm", ">= 4"), ("drq+cbm", ">= 3.5")):
-            report(f"update of {name}")
-            yield update_row(name, bar, replay, rounds, batch_size)
         replay.close()
+    for name, bar in (("drqv2+cbm", ">= 4"), ("drq+cbm", ">= 3.5")):
+        report(f"update of {name}")
+        yield update_row(name, bar, rounds, batch_size)
 
 
-def update_row(name: str, bar: str, replay: Replay, rounds: int, batch_size: int) -> Row:
+def update_row(name: str, bar: str, rounds: int, batch_size: int) -> Row:
     """Our update of the agent `name` against the plain one, in turns."""
-    config = replace(configs(name)[0], batch_size=batch_size)
-    agent, plain = make_agent(name, SETUP, config), PlainUpdate(name)
-    batch = agent.sample(replay, np.random.default_rng(0))
-    ours, reference = alternate(lambda: agent.update(batch, 0), lambda: plain.update(batch), rounds=rounds, warmup=2)
+    with Side(name, batch_size, plain=False) as own, Side(name, batch_size, plain=True) as other:
+        ours, reference = alternate(own, other, rounds=rounds, warmup=2)
     return speedup(f"update of {name}, batch {batch_size}, seconds", "all", ours, reference, bar)
+
+
+class Side:
+    """A process that makes one update whenever it is called."""
+
+    def __init__(self, name: str, batch_size: int, plain: bool) -> None:
+        context = get_context("spawn")
+        self._link, link = context.Pipe()
+        self._process = context.Process(target=_serve, args=(link, name, batch_size, plain), daemon=True)
+        self._process.start()
+        link.close()
+
+    def __call__(self) -> None:
+        self._link.send("update")
+        self._link.recv()  # EOFError if the process died, which has then said why
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._link.close()
+        self._process.join(timeout=10)
+        self._process.kill()
+
+
+def _serve(link: Connection, name: str, batch_size: int, plain: bool) -> None:
+    """The body of that process."""
+    config = replace(configs(name)[0], batch_size=batch_size)
+    agent = make_agent(name, SETUP, config)
+    with tempfile.TemporaryDirectory() as folder:
+        replay = filled_replay(Path(folder), 2 * EPISODE)
+        batch = agent.sample(replay, np.random.default_rng(0))
+        replay.close()
+    if plain:
+        reference = PlainUpdate(name)
+    else:
+        keep_freed_memory()  # as `cbm train` does
+    while True:
+        try:
+            link.recv()
+        except EOFError:
+            return
+        if plain:
+            reference.update(batch)
+        else:
+            agent.update(batch, 0)
+        link.send("done")
 
 
 def replay_rows(replay: Replay, stored: int, draws: int = 50) -> list[Row]:
