@@ -55,7 +55,7 @@ demo: setup
 	$(BIN)/cbm eval demo/run --episodes 10 --videos unseen -o demo/unseen-videos.json
 	cp "$$(ls -t demo/run/videos/best-*.mp4 | head -n 1)" demo/film.mp4
 	$(BIN)/cbm plot demo/run -o demo/curve.png
-	$(BIN)/cbm analyze demo/run
+	$(BIN)/cbm analyze demo/run --episodes 0
 	$(BIN)/cbm report demo/run -o demo/report.html
 	@echo "Look at demo/report.html, demo/curve.png and demo/film.mp4"
 
