@@ -244,6 +244,21 @@ def test_one_background_a_batch(tmp_path: Path) -> None:
     assert seen == {0, 1, 2}
 
 
+def test_batches_of_few_episodes_are_as_uniform_as_others(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    for number in range(10):
+        world.episode(5, background=number)
+    seen = []
+    for seed in range(400):
+        batch = world.replay.sample(32, np.random.default_rng(seed), episodes=2)
+        moments = numbers(batch.obs)[:, -1]
+        assert len({world.background[t] for t in moments}) <= 2
+        seen.extend(moments.tolist())
+    share = np.unique(seen, return_counts=True)[1] / len(seen)
+    assert len(share) == 50  # all transitions
+    np.testing.assert_allclose(share, 1 / 50, atol=0.012)  # five standard deviations of 800 drawn episodes
+
+
 def test_late_rewards_are_those_that_end_with_r_t(tmp_path: Path) -> None:
     world = World(tmp_path).episode(10)
     batch = world.replay.sample(200, np.random.default_rng(0), n_step=3, discount=0.5, late_rewards=True)

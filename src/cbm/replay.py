@@ -175,10 +175,11 @@ class Replay:
         generator: np.random.Generator,
         n_step: int = 1,
         discount: float = 0.99,
+        episodes: int = 0,
         one_background: bool = False,
         late_rewards: bool = False,
     ) -> Batch:
-        """`batch_size` transitions, uniformly and with replacement.
+        """`batch_size` transitions, uniformly and with replacement; of at most `episodes` episodes, unless that is 0.
 
         Two options belong to the preset `released`. `one_background`: all come from episodes with one background, that
         of a transition drawn first. `late_rewards`: the n rewards that end with r_t, not the n that begin with it.
@@ -190,6 +191,9 @@ class Replay:
         if one_background:
             labels = np.array(self._labels)
             count = np.where(labels == labels[_draw(count, 1, generator)[0]], count, 0)
+        if episodes:
+            drawn = _draw(count, episodes, generator)[0]
+            count = np.where(np.isin(np.arange(len(count)), drawn), count, 0)
         episode, offset = _draw(count, batch_size, generator)
         t = low[episode] + offset
         start, boot = start[episode], np.minimum(t + n_step, end[episode])

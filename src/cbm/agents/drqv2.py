@@ -97,6 +97,7 @@ class DrQv2:
             generator,
             n_step=config.n_step,
             discount=config.discount,
+            episodes=config.batch_episodes,
             one_background=config.one_background,
             late_rewards=config.late_rewards,
         )

@@ -62,6 +62,9 @@ class AgentConfig:
     """Updates per agent step. The paper does not say; DrQ makes one."""
     projection_steps: int = 1
     """Adam steps an update on the encoder's last layer. The authors' code lists it twice in an optimizer: 2."""
+    batch_episodes: int = 0
+    """Batches from at most so many episodes, drawn anew for each; 0: from all. What tells episodes apart, such as the
+    background, then tells few of a batch apart, and a contrastive loss has to look at the rest."""
     one_background: bool = False
     """Batches from one background video each. The authors' code does it; it is privileged information."""
     compile: bool = False
@@ -72,6 +75,8 @@ class AgentConfig:
     def __post_init__(self) -> None:
         if self.batch_size < 2:
             raise CBMError(f"batch_size is {self.batch_size}, but the losses compare observations: at least 2")
+        if self.batch_episodes < 0:
+            raise CBMError(f"batch_episodes is {self.batch_episodes}; a batch has at least 1, or 0 for any number")
 
 
 @contextmanager

@@ -97,7 +97,11 @@ class SAC:
         """A batch of the kind that `update` wants."""
         config = self.config
         return replay.sample(
-            config.batch_size, generator, discount=config.discount, one_background=config.one_background
+            config.batch_size,
+            generator,
+            discount=config.discount,
+            episodes=config.batch_episodes,
+            one_background=config.one_background,
         )
 
     def _encode(self, obs: Tensor, copies: int = 1) -> Tensor:
