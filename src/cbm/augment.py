@@ -6,6 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from cbm.ops import channels_last
+
 RGB = 3
 
 
@@ -41,16 +43,6 @@ def random_overlay(obs: Tensor, images: Tensor, generator: torch.Generator, weig
     drawn = torch.randint(len(images), (len(obs),), generator=generator, device=obs.device)
     image = images[drawn].repeat(1, obs.shape[1] // RGB, 1, 1)
     return (1.0 - weight) * obs + weight * image
-
-
-def channels_last(obs: Tensor) -> Tensor:
-    """The same images (B, C, H, W), with the channels of a pixel side by side in memory.
-
-    As one transposition of matrices, pixels by channels: four times faster on CPU than PyTorch's own conversion.
-    """
-    if obs.is_contiguous(memory_format=torch.channels_last):
-        return obs
-    return obs.flatten(2).transpose(1, 2).contiguous().unflatten(1, obs.shape[2:]).permute(0, 3, 1, 2)
 
 
 def _shift(obs: Tensor, down: Tensor, right: Tensor) -> Tensor:

@@ -9,8 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from cbm.augment import channels_last
-from cbm.ops import bounded_tanh
+from cbm.ops import bounded_tanh, channels_last
 
 
 def chunks(obs: Tensor) -> Sequence[Tensor]:

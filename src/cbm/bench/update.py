@@ -12,6 +12,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -94,19 +95,16 @@ def _serve(link: Connection, name: str, batch_size: int, plain: bool) -> None:
         replay = filled_replay(Path(folder), 2 * EPISODE)
         batch = agent.sample(replay, np.random.default_rng(0))
         replay.close()
-    if plain:
-        reference = PlainUpdate(name)
-    else:
+    update: Callable[[], object] = partial(PlainUpdate(name).update, batch)
+    if not plain:
+        update = partial(agent.update, batch, 0)
         keep_freed_memory()  # as `cbm train` does
     while True:
         try:
             link.recv()
         except EOFError:
             return
-        if plain:
-            reference.update(batch)
-        else:
-            agent.update(batch, 0)
+        update()
         link.send("done")
 
 
