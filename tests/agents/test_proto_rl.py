@@ -14,6 +14,7 @@ from cbm.agents import make_agent
 from cbm.agents.proto_rl import ProtoRLConfig
 from cbm.errors import CBMError
 from cbm.objectives.proto import Proto, ProtoConfig
+from cbm.types import Batch
 
 B, D, K, P = 12, 5, 6, 7
 SMALL = ProtoConfig(prototypes=K, projection_dim=P, predictor_hidden=8, queue=15)
@@ -36,19 +37,26 @@ def linear(layer: Any, x: np.ndarray) -> np.ndarray:
     return x @ layer.weight.detach().double().numpy().T + layer.bias.detach().double().numpy()
 
 
+def standard(x: np.ndarray, company: np.ndarray | None = None) -> np.ndarray:
+    company = x if company is None else company
+    return (x - company.mean(axis=0)) / np.sqrt(company.var(axis=0) + 1e-5)
+
+
 def loss(objective: Proto, z: torch.Tensor, z_next: torch.Tensor) -> torch.Tensor:
     nothing = torch.zeros(len(z), 1)
     return objective.losses(z, nothing, nothing, z_next, lambda x: x)[0]["proto"]
 
 
-def test_the_loss_is_that_of_its_authors() -> None:
-    objective = proto()
-    z, z_next = torch.randn(2, B, D, generator=torch.Generator().manual_seed(1))
+@pytest.mark.parametrize("standardise", [False, True])
+def test_the_loss_is_that_of_its_authors_with_standardised_latents_or_without(standardise: bool) -> None:
+    objective = proto(replace(SMALL, standardise=standardise))
+    z, z_next = 0.3 * torch.randn(2, B, D, generator=torch.Generator().manual_seed(1)) + 0.5
+    x, x_next = (standard(y.double().numpy()) if standardise else y.double().numpy() for y in (z, z_next))
     c = unit(objective.prototypes.detach().double().numpy())
-    hidden = np.maximum(linear(objective.predictor[0], linear(objective.projector, z.double().numpy())), 0)
+    hidden = np.maximum(linear(objective.predictor[0], linear(objective.projector, x)), 0)
     p = np.exp(unit(linear(objective.predictor[2], hidden)) @ c.T / 0.1)
     p = p / p.sum(axis=1, keepdims=True)
-    q = np.exp(unit(linear(objective.target_projector, z_next.double().numpy())) @ c.T / 0.1)
+    q = np.exp(unit(linear(objective.target_projector, x_next)) @ c.T / 0.1)
     for _ in range(3):
         q = q / q.sum(axis=0) * B / K
         q = q / q.sum(axis=1, keepdims=True)
@@ -69,8 +77,42 @@ def test_who_learns_from_it() -> None:
     assert without == {"target_projector.weight", "target_projector.bias"}
 
 
-def test_novelty_is_the_distance_to_the_third_nearest_candidate() -> None:
+def test_a_projection_does_not_depend_on_its_company() -> None:
     objective = proto()
+    g = torch.Generator().manual_seed(1)
+    past = 0.3 * torch.randn(200, B, D, generator=g) + 0.5
+    for z in past:
+        loss(objective, z, z)
+    z = past[-1]
+    torch.testing.assert_close(objective.embed(z)[:1], objective.embed(z[:1]))
+    expected = unit(linear(objective.projector, standard(z.double().numpy(), past.flatten(0, 1).double().numpy())))
+    assert (expected * objective.embed(z).numpy()).sum(axis=1).min() > 0.95  # cosines; the averages forget the past
+
+
+def dots(seed: int, size: int = 32) -> Batch:
+    """A dot that moves one pixel before a background that never changes."""
+    g = torch.Generator().manual_seed(seed)
+    shade = 8 * torch.arange(20)[None, :] + 4 * torch.arange(20)[:, None]
+    obs, next_obs = shade.to(torch.uint8).repeat(2, size, 9, 1, 1)
+    for i, (x, y) in enumerate(torch.randint(4, 14, (size, 2), generator=g).tolist()):
+        obs[i, :, y : y + 2, x : x + 2] = 255
+        next_obs[i, :, y : y + 2, x + 1 : x + 3] = 255
+    return replace(batch(seed, n_step=1, size=size), obs=obs, next_obs=next_obs)
+
+
+def test_latents_of_similar_images_do_not_become_one() -> None:
+    spread = {}
+    for standardise in (False, True):
+        config = ProtoConfig(prototypes=32, projection_dim=16, predictor_hidden=32, queue=64, standardise=standardise)
+        a = agent("proto", proto=config, encoder_every=1, lr=1e-3, shift_pad=1)
+        for i in range(60):
+            spread[standardise] = a.update(dots(i), 0)["z/std"].item()
+    assert spread[False] < 0.15  # from 0.5
+    assert spread[True] > 0.3
+
+
+def test_novelty_is_the_distance_to_the_third_nearest_candidate() -> None:
+    objective = proto(replace(SMALL, standardise=False))
     g = torch.Generator().manual_seed(0)
     for _ in range(4):
         z = torch.randn(B, D, generator=g)

@@ -45,10 +45,10 @@ def prototype_space(agent: Any) -> PrototypeSpace | None:
         points = F.normalize(objective.prototypes.detach(), dim=1)
         temperature = objective.config.temperature
 
-        def embed(z: Tensor) -> Tensor:
-            return F.normalize(objective.projector(z), dim=1).detach()
+        def log_p(z: Tensor) -> Tensor:
+            return F.log_softmax(objective.embed(z) @ points.T / temperature, dim=1)
 
-        return PrototypeSpace(points, embed, lambda z: F.log_softmax(embed(z) @ points.T / temperature, dim=1))
+        return PrototypeSpace(points, objective.embed, log_p)
     return None
 
 

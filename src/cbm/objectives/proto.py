@@ -28,6 +28,9 @@ class ProtoConfig:
     temperature: float = 0.1
     """tau, of the predicted and of the target assignment."""
     sinkhorn_iterations: int = 3
+    standardise: bool = True
+    """Latents are standardised over the batch before they are projected, as batch normalisation does in SwAV's head.
+    Proto-RL's has none. Without it all latents become one where images differ little (undistracted cartpole)."""
     queue: int = 2048
     """Candidates that the intrinsic reward compares with."""
     neighbours: int = 3
@@ -54,6 +57,8 @@ class Proto(Objective):
 
     queue: Tensor
     pointer: Tensor
+    mean: Tensor
+    variance: Tensor
 
     def __init__(
         self, config: ProtoConfig | None = None, *, latent_dim: int = 50, action_dim: int, reward_scale: float = 1.0
@@ -71,6 +76,8 @@ class Proto(Objective):
         self.target_projector = deepcopy(self.projector).requires_grad_(False)
         self.prototypes = nn.Parameter(torch.empty(config.prototypes, config.projection_dim))
         nn.init.orthogonal_(self.prototypes)
+        self.register_buffer("mean", torch.zeros(latent_dim))
+        self.register_buffer("variance", torch.ones(latent_dim))
         self.register_buffer("queue", torch.zeros(config.queue, config.projection_dim))
         self.register_buffer("pointer", torch.tensor(0))
 
@@ -84,10 +91,11 @@ class Proto(Objective):
         config = self.config
         with torch.no_grad():
             self.prototypes.copy_(F.normalize(self.prototypes, dim=1))
-        scores = F.normalize(self.predictor(self.projector(z)), dim=1) @ self.prototypes.T
+            self._follow_statistics(z)
+        scores = F.normalize(self.predictor(self.projector(self._standardised(z))), dim=1) @ self.prototypes.T
         log_p = F.log_softmax(scores / config.temperature, dim=1)
         with torch.no_grad():
-            scores_next = F.normalize(self.target_projector(z_next), dim=1) @ self.prototypes.T
+            scores_next = F.normalize(self.target_projector(self._standardised(z_next)), dim=1) @ self.prototypes.T
             q = sinkhorn(scores_next, config.temperature, config.sinkhorn_iterations)
         p = log_p.detach().exp()
         return {"proto": soft_cross_entropy(log_p, q)}, {
@@ -98,12 +106,25 @@ class Proto(Objective):
         }
 
     @torch.no_grad()
+    def embed(self, z: Tensor) -> Tensor:
+        """Projections of length 1 of latents z (B, D), by the statistics of past batches: each for itself, (B, P)."""
+        if self.config.standardise:
+            z = F.batch_norm(z, self.mean, self.variance)
+        return F.normalize(self.projector(z), dim=1)
+
+    def _standardised(self, z: Tensor) -> Tensor:
+        return F.batch_norm(z, None, None, training=True) if self.config.standardise else z
+
+    def _follow_statistics(self, z: Tensor) -> None:
+        F.batch_norm(z, self.mean, self.variance, training=True)  # moves both by a tenth towards the batch's
+
+    @torch.no_grad()
     def novelty(self, z: Tensor, generator: torch.Generator) -> Tensor:
         """The intrinsic reward of latents z (B, D): how far their projections are from the candidates, (B, 1).
 
         Then each prototype draws one projection out of the batch, the likelier the more similar, for the queue.
         """
-        x, prototypes = F.normalize(self.projector(z), dim=1), F.normalize(self.prototypes, dim=1)
+        x, prototypes = self.embed(z), F.normalize(self.prototypes, dim=1)
         distance = torch.cdist(x, self.queue).kthvalue(self.config.neighbours, dim=1, keepdim=True).values
         drawn = torch.multinomial(F.softmax(prototypes @ x.T, dim=1), 1, generator=generator).squeeze(1)
         slots = (self.pointer + torch.arange(len(drawn), device=z.device)) % len(self.queue)
