@@ -38,6 +38,16 @@ def mlp(inputs: int, hidden: int, outputs: int) -> nn.Sequential:
     )
 
 
+def count_features(obs_shape: Sequence[int], channels: int, strides: Sequence[int]) -> int:
+    """F, how many numbers 3x3 convolutions with these strides make of an observation."""
+    _, height, width = obs_shape
+    for stride in strides:
+        height, width = (height - 3) // stride + 1, (width - 3) // stride + 1
+    if min(height, width) < 1:
+        raise ValueError(f"an image of {tuple(obs_shape)} is too small for convolutions of strides {tuple(strides)}")
+    return channels * height * width
+
+
 class Encoder(nn.Module):
     """uint8 observation (B, C, H, W) -> latent z (B, D): 3x3 convolutions with ReLU, then FC, LayerNorm, tanh.
 
@@ -54,24 +64,25 @@ class Encoder(nn.Module):
         mixed_precision: bool = False,
     ) -> None:
         super().__init__()
-        inputs, height, width = obs_shape
-        layers = []
-        for stride in strides:
-            layers.append(nn.Conv2d(inputs, channels, 3, stride))
-            inputs, height, width = channels, (height - 3) // stride + 1, (width - 3) // stride + 1
-        if min(height, width) < 1:
-            raise ValueError(
-                f"an image of {tuple(obs_shape)} is too small for convolutions of strides {tuple(strides)}"
-            )
-        self.convs = nn.ModuleList(layers)
-        self.projection = nn.Sequential(nn.Linear(channels * height * width, feature_dim), nn.LayerNorm(feature_dim))
+        inputs = [obs_shape[0], *[channels] * (len(strides) - 1)]
+        self.convs = nn.ModuleList(nn.Conv2d(n, channels, 3, stride) for n, stride in zip(inputs, strides, strict=True))
+        features = count_features(obs_shape, channels, strides)
+        self.projection = nn.Sequential(nn.Linear(features, feature_dim), nn.LayerNorm(feature_dim))
         self.mixed_precision = mixed_precision
         self.apply(initialise)
 
     def forward(self, obs: Tensor) -> Tensor:
-        return torch.cat([self._encode(part) for part in chunks(obs)])
+        return torch.cat([self.latent(self._convolve(part)) for part in chunks(obs)])
 
-    def _encode(self, obs: Tensor) -> Tensor:
+    def features(self, obs: Tensor) -> Tensor:
+        """What the convolutions make of observations, (B, F)."""
+        return torch.cat([self._convolve(part) for part in chunks(obs)])
+
+    def latent(self, features: Tensor) -> Tensor:
+        """z (B, D) of features (B, F): `forward` is both in one."""
+        return torch.tanh(self.projection(features))
+
+    def _convolve(self, obs: Tensor) -> Tensor:
         first, *others = self.convs
         assert isinstance(first, nn.Conv2d)
         assert first.bias is not None
@@ -82,8 +93,7 @@ class Encoder(nn.Module):
             x = F.relu_(F.conv2d(x, weight, bias, first.stride))
             for conv in others:
                 x = F.relu_(conv(x))
-        flat = x.float().permute(0, 2, 3, 1).flatten(1)  # a view of channels-last memory: no copy
-        return torch.tanh(self.projection(flat))
+        return x.float().permute(0, 2, 3, 1).flatten(1)  # a view of channels-last memory: no copy
 
 
 class Critic(nn.Module):

@@ -5,11 +5,14 @@ from __future__ import annotations
 from copy import deepcopy
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from torch import Tensor
 
-from cbm.agents.parts import Setup, minimise, seeded, td_loss
+from cbm.agents.parts import Setup, as_batch, minimise, seeded, td_loss
 from cbm.agents.sac import SAC, SACConfig
 from cbm.augment import random_shift
+from cbm.nets import count_features
 from cbm.objectives.proto import Proto, ProtoConfig
 from cbm.ops import soft_update
 from cbm.types import Batch, Losses, Metrics
@@ -39,14 +42,16 @@ class ProtoRLConfig(SACConfig):
 
 
 class ProtoRL(SAC):
-    """The objective alone trains the encoder."""
+    """The objective alone trains the convolutions, on whose features it works; the critic trains the layer from them
+    to the latent, as it trains its own first layer in the authors' code."""
 
     config: ProtoRLConfig
     objective: Proto
 
     def __init__(self, config: ProtoRLConfig, setup: Setup, objective: None = None) -> None:
         with seeded(setup.seed):
-            proto = Proto(config.proto, latent_dim=config.feature_dim, action_dim=setup.action_dim)
+            features = count_features(setup.obs_shape, config.conv_channels, config.conv_strides)
+            proto = Proto(config.proto, latent_dim=features, action_dim=setup.action_dim)
         super().__init__(config, setup, proto)
         self.target_encoder = deepcopy(self.encoder).requires_grad_(False)
         self.modules["target_encoder"] = self.target_encoder
@@ -60,25 +65,32 @@ class ProtoRL(SAC):
         obs = random_shift(batch.obs, self.generator, config.shift_pad)
         next_obs = random_shift(batch.next_obs, self.generator, config.shift_pad)
         with torch.set_grad_enabled(learns):
-            z = self.encoder(obs)
+            features = self.encoder.features(obs)
         with torch.no_grad():
-            z_next = self.encoder(next_obs)
+            features_next = self.encoder.features(next_obs)
         if learns:
             with torch.no_grad():
-                z_slow = self.target_encoder(next_obs)
-            losses, metrics = proto.losses(z, batch.action, batch.reward, z_slow, self.actor.mean)
+                slow = self.target_encoder.features(next_obs)
+            losses, metrics = proto.losses(features, batch.action, batch.reward, slow, self.actor.mean)
 
         reward = torch.zeros_like(batch.reward) if pretraining else batch.n_step_reward
         if pretraining or config.intrinsic_weight:
-            novelty = proto.novelty(z_next, self.generator)
+            novelty = proto.novelty(features_next, self.generator)
             reward = reward + (1.0 if pretraining else config.intrinsic_weight) * novelty
             metrics["proto/novelty"] = novelty.mean()
-        q = self.critic(z.detach(), batch.action)
-        target = reward + batch.n_step_discount * self.soft_value(z_next)
+        z = self.encoder.latent(features.detach())
+        with torch.no_grad():
+            target = reward + batch.n_step_discount * self.soft_value(self.encoder.latent(features_next))
+        q = self.critic(z, batch.action)
         losses["critic"] = td_loss(q, target)
-        steps = {"critic": 1} | ({"encoder": 1, "projection": config.projection_steps} if learns else {})
+        steps = {"critic": 1, "projection": config.projection_steps} | ({"encoder": 1} if learns else {})
         metrics |= minimise(losses, {name: self.weights[name] for name in losses}, steps, self.optimizers)
         if learns:
             soft_update(self.target_encoder.parameters(), self.encoder.parameters(), config.encoder_rate)
             proto.follow(config.encoder_rate)
         return metrics | self._finish_update(z, q[0], target)
+
+    @torch.no_grad()
+    def encode(self, obs: np.ndarray | Tensor) -> Tensor:
+        """Projections (N, P) of observations: what the objective learns, and where its prototypes are."""
+        return self.objective.embed(self.encoder.features(as_batch(obs, self.device)))

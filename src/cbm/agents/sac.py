@@ -152,7 +152,7 @@ class SAC:
     @torch.no_grad()
     def value(self, obs: np.ndarray | Tensor) -> Tensor:
         """min_i Q_i(z, tanh(mean)), (N, 1)."""
-        z = self.encode(obs)
+        z = self.encoder(as_batch(obs, self.device))
         return torch.minimum(*self.critic(z, self.actor.mean(z)))
 
     def state_dict(self) -> dict[str, Any]:

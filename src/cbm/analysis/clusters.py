@@ -21,15 +21,14 @@ _CROWD = 4  # k-means makes no more clusters than leave this many observations e
 
 @dataclass(frozen=True)
 class PrototypeSpace:
-    """The prototypes (K, D) of an agent, and how latents come to lie among them."""
+    """The prototypes (K, D) of an agent, among the latents that its `encode` returns."""
 
     points: Tensor
-    embed: Callable[[Tensor], Tensor]  # latents (N, 50) -> (N, D)
-    log_p: Callable[[Tensor], Tensor]  # latents (N, 50) -> log of the predicted assignment, (N, K)
+    log_p: Callable[[Tensor], Tensor]  # latents (N, D) -> log of the predicted assignment, (N, K)
 
     def similarity(self, z: Tensor) -> Tensor:
         """Cosine of each latent with each prototype, (N, K): what "nearest" means."""
-        return F.normalize(self.embed(z), dim=1) @ F.normalize(self.points, dim=1).T
+        return F.normalize(z, dim=1) @ F.normalize(self.points, dim=1).T
 
 
 @torch.no_grad()
@@ -40,15 +39,11 @@ def prototype_space(agent: Any) -> PrototypeSpace | None:
         c = objective.prototypes.detach()
         if objective.config.assignment == "transition":  # of the preset `released`: z is compared with what follows c
             c = objective.transition(c, agent.actor.mean(c))
-        return PrototypeSpace(c, lambda z: z, lambda z: log_assignment(z, c, objective.config))
+        return PrototypeSpace(c, lambda z: log_assignment(z, c, objective.config))
     if isinstance(objective, Proto):
         points = F.normalize(objective.prototypes.detach(), dim=1)
         temperature = objective.config.temperature
-
-        def log_p(z: Tensor) -> Tensor:
-            return F.log_softmax(objective.embed(z) @ points.T / temperature, dim=1)
-
-        return PrototypeSpace(points, objective.embed, log_p)
+        return PrototypeSpace(points, lambda z: F.log_softmax(z @ points.T / temperature, dim=1))
     return None
 
 

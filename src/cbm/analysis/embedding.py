@@ -26,7 +26,7 @@ def embed(subject: Subject) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
     chosen = choose(subject.probe.moment, OBSERVATIONS)
     z, space = subject.z[torch.from_numpy(chosen)], subject.space
-    points = z if space is None else torch.cat([F.normalize(space.embed(z), dim=1), F.normalize(space.points, dim=1)])
+    points = z if space is None else torch.cat([F.normalize(z, dim=1), F.normalize(space.points, dim=1)])
     with one_thread(), threadpool_limits(1):
         perplexity = min(30.0, (len(points) - 1) / 3)
         model = TSNE(init="pca", perplexity=perplexity, random_state=0)

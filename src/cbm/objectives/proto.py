@@ -28,9 +28,12 @@ class ProtoConfig:
     temperature: float = 0.1
     """tau, of the predicted and of the target assignment."""
     sinkhorn_iterations: int = 3
+    bottleneck: int = 50
+    """Length of what the projector makes of features before it projects: FC, LayerNorm and tanh, as the paper's encoder
+    ends. Proto-RL projects features at once."""
     standardise: bool = True
-    """Latents are standardised over the batch before they are projected, as batch normalisation does in SwAV's head.
-    Proto-RL's has none. Without it all latents become one where images differ little (undistracted cartpole)."""
+    """That is standardised over the batch, as batch normalisation does in SwAV's projector. Proto-RL's has none.
+    Without it all projections become one where images differ little (undistracted cartpole)."""
     queue: int = 2048
     """Candidates that the intrinsic reward compares with."""
     neighbours: int = 3
@@ -48,17 +51,38 @@ class ProtoConfig:
             raise CBMError(f"Proto-RL's neighbours must lie between 1 and {self.queue}, not {self.neighbours}")
 
 
+class Projector(nn.Module):
+    """Features (B, F) -> projections (B, P)."""
+
+    def __init__(self, features: int, config: ProtoConfig) -> None:
+        super().__init__()
+        size = config.bottleneck
+        self.inner = nn.Sequential(nn.Linear(features, size), nn.LayerNorm(size), nn.Tanh())
+        self.norm = nn.BatchNorm1d(size, affine=False) if config.standardise else None
+        self.outer = nn.Linear(size, config.projection_dim)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Standardised over this batch."""
+        x = self.inner(features)
+        return self.outer(x if self.norm is None else self.norm(x))
+
+    def steady(self, features: Tensor) -> Tensor:
+        """Standardised by what past batches were like: each for itself."""
+        x = self.inner(features)
+        if self.norm is not None:
+            x = F.batch_norm(x, self.norm.running_mean, self.norm.running_var)
+        return self.outer(x)
+
+
 class Proto(Objective):
     """Projector, predictor, prototypes of length 1, and the queue of the intrinsic reward.
 
-    It wants `z_next` from a slow copy of the encoder, so only an agent that has one (`proto`) carries it. `follow`
-    moves its own slow copy, that of the projector.
+    It works on features of convolutions and wants the next ones from a slow copy of these, so only an agent that has
+    them (`proto`) carries it. `follow` moves its own slow copy, that of the projector.
     """
 
     queue: Tensor
     pointer: Tensor
-    mean: Tensor
-    variance: Tensor
 
     def __init__(
         self, config: ProtoConfig | None = None, *, latent_dim: int = 50, action_dim: int, reward_scale: float = 1.0
@@ -66,7 +90,7 @@ class Proto(Objective):
         super().__init__()
         self.config = config = ProtoConfig() if config is None else config
         self.weights = {"proto": 1.0}
-        self.projector = nn.Linear(latent_dim, config.projection_dim)
+        self.projector = Projector(latent_dim, config)
         self.predictor = nn.Sequential(
             nn.Linear(config.projection_dim, config.predictor_hidden),
             nn.ReLU(),
@@ -76,8 +100,6 @@ class Proto(Objective):
         self.target_projector = deepcopy(self.projector).requires_grad_(False)
         self.prototypes = nn.Parameter(torch.empty(config.prototypes, config.projection_dim))
         nn.init.orthogonal_(self.prototypes)
-        self.register_buffer("mean", torch.zeros(latent_dim))
-        self.register_buffer("variance", torch.ones(latent_dim))
         self.register_buffer("queue", torch.zeros(config.queue, config.projection_dim))
         self.register_buffer("pointer", torch.tensor(0))
 
@@ -86,16 +108,15 @@ class Proto(Objective):
     ) -> tuple[Losses, Metrics]:
         """-mean_i sum_k q_ik log p_ik: p from the predicted projection of z, q by Sinkhorn from that of z_next.
 
-        Actions, rewards and the policy are not used.
+        `z` and `z_next` are features (B, F). Actions, rewards and the policy are not used.
         """
         config = self.config
         with torch.no_grad():
             self.prototypes.copy_(F.normalize(self.prototypes, dim=1))
-            self._follow_statistics(z)
-        scores = F.normalize(self.predictor(self.projector(self._standardised(z))), dim=1) @ self.prototypes.T
+        scores = F.normalize(self.predictor(self.projector(z)), dim=1) @ self.prototypes.T
         log_p = F.log_softmax(scores / config.temperature, dim=1)
         with torch.no_grad():
-            scores_next = F.normalize(self.target_projector(self._standardised(z_next)), dim=1) @ self.prototypes.T
+            scores_next = F.normalize(self.target_projector(z_next), dim=1) @ self.prototypes.T
             q = sinkhorn(scores_next, config.temperature, config.sinkhorn_iterations)
         p = log_p.detach().exp()
         return {"proto": soft_cross_entropy(log_p, q)}, {
@@ -106,28 +127,20 @@ class Proto(Objective):
         }
 
     @torch.no_grad()
-    def embed(self, z: Tensor) -> Tensor:
-        """Projections of length 1 of latents z (B, D), by the statistics of past batches: each for itself, (B, P)."""
-        if self.config.standardise:
-            z = F.batch_norm(z, self.mean, self.variance)
-        return F.normalize(self.projector(z), dim=1)
-
-    def _standardised(self, z: Tensor) -> Tensor:
-        return F.batch_norm(z, None, None, training=True) if self.config.standardise else z
-
-    def _follow_statistics(self, z: Tensor) -> None:
-        F.batch_norm(z, self.mean, self.variance, training=True)  # moves both by a tenth towards the batch's
+    def embed(self, features: Tensor) -> Tensor:
+        """Projections of length 1, (B, P)."""
+        return F.normalize(self.projector.steady(features), dim=1)
 
     @torch.no_grad()
-    def novelty(self, z: Tensor, generator: torch.Generator) -> Tensor:
-        """The intrinsic reward of latents z (B, D): how far their projections are from the candidates, (B, 1).
+    def novelty(self, features: Tensor, generator: torch.Generator) -> Tensor:
+        """The intrinsic reward of features (B, F): how far their projections are from the candidates, (B, 1).
 
         Then each prototype draws one projection out of the batch, the likelier the more similar, for the queue.
         """
-        x, prototypes = self.embed(z), F.normalize(self.prototypes, dim=1)
+        x, prototypes = self.embed(features), F.normalize(self.prototypes, dim=1)
         distance = torch.cdist(x, self.queue).kthvalue(self.config.neighbours, dim=1, keepdim=True).values
         drawn = torch.multinomial(F.softmax(prototypes @ x.T, dim=1), 1, generator=generator).squeeze(1)
-        slots = (self.pointer + torch.arange(len(drawn), device=z.device)) % len(self.queue)
+        slots = (self.pointer + torch.arange(len(drawn), device=x.device)) % len(self.queue)
         self.queue[slots] = x[drawn]
         self.pointer.add_(len(drawn)).remainder_(len(self.queue))
         return distance
