@@ -94,9 +94,11 @@ def test_the_cluster_of_cbm_is_the_likeliest_prototype(assignment):
 
 def test_the_cluster_of_proto_rl_is_found_among_projections():
     agent = tiny_agent("proto")
-    z = torch.tanh(torch.randn(20, 50, generator=torch.Generator().manual_seed(0)))
-    found = cluster(z, prototype_space(agent))
-    projection = agent.objective.projector(z).detach()
+    obs = torch.randint(
+        256, (20, *agent.setup.obs_shape), generator=torch.Generator().manual_seed(0), dtype=torch.uint8
+    )
+    found = cluster(agent.encode(obs), prototype_space(agent))
+    projection = agent.objective.projector.steady(agent.encoder.features(obs)).detach()
     assert found.k == agent.objective.config.prototypes
     for label, x in zip(found.labels, projection, strict=True):
         cosine = torch.cosine_similarity(x[None], agent.objective.prototypes.detach())
