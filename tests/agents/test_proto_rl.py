@@ -12,6 +12,7 @@ from test_agents import SETUP, agent, batch
 
 from cbm.agents import make_agent
 from cbm.agents.proto_rl import ProtoRLConfig
+from cbm.augment import random_shift
 from cbm.errors import CBMError
 from cbm.objectives.proto import Proto, ProtoConfig
 from cbm.types import Batch
@@ -164,6 +165,21 @@ def test_the_critic_trains_the_last_layer_and_no_convolution() -> None:
     a.update(batch(n_step=1), 0)
     assert torch.equal(before[0], a.encoder.convs[0].weight)
     assert not torch.equal(before[1], a.encoder.projection[0].weight)
+
+
+def test_the_latent_is_made_of_what_differs() -> None:
+    a = agent("proto")
+    first, second = batch(0, n_step=1), batch(1, n_step=1)
+    features = []
+    for b in (first, second):
+        a.generator.manual_seed(7)
+        with torch.no_grad():
+            features.append(a.encoder.features(random_shift(b.obs, a.generator, a.config.shift_pad)).mean(dim=0))
+        a.generator.manual_seed(7)
+        a.update(b, 0)
+    torch.testing.assert_close(a.encoder.average, 0.95 * features[0] + 0.05 * features[1])
+    x = a.encoder.features(first.obs)
+    torch.testing.assert_close(a.encoder(first.obs), torch.tanh(a.encoder.projection(x - a.encoder.average)))
 
 
 def test_pre_training_knows_no_task_and_leaves_a_fixed_encoder() -> None:

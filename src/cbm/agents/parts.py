@@ -87,8 +87,8 @@ def seeded(seed: int) -> Iterator[None]:
         yield
 
 
-def make_encoder(config: AgentConfig, setup: Setup) -> Encoder:
-    encoder = Encoder(
+def make_encoder(config: AgentConfig, setup: Setup, kind: type[Encoder] = Encoder) -> Encoder:
+    encoder = kind(
         setup.obs_shape, config.feature_dim, config.conv_channels, config.conv_strides, config.mixed_precision
     )
     if config.compile:

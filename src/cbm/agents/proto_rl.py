@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from cbm.agents.parts import Setup, as_batch, minimise, seeded, td_loss
 from cbm.agents.sac import SAC, SACConfig
 from cbm.augment import random_shift
-from cbm.nets import count_features
+from cbm.nets import Encoder, count_features
 from cbm.objectives.proto import Proto, ProtoConfig
 from cbm.ops import soft_update
 from cbm.types import Batch, Losses, Metrics
@@ -41,11 +42,38 @@ class ProtoRLConfig(SACConfig):
     """Projector, prototypes, candidates."""
 
 
+class CentredEncoder(Encoder):
+    """Features less their average, on the way to the latent.
+
+    Most of a feature is the same in all images. The critic would fill the latent with that in its first updates, and
+    its spread would fall to a tenth. Where the critic trains the convolutions too, they mend it.
+    """
+
+    rate = 0.05
+    average: Tensor
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        linear = self.projection[0]
+        assert isinstance(linear, nn.Linear)
+        self.register_buffer("average", torch.zeros(linear.in_features))
+
+    def latent(self, features: Tensor) -> Tensor:
+        return super().latent(features - self.average)
+
+    @torch.no_grad()
+    def follow(self, features: Tensor) -> None:
+        """Move the average towards that of a batch; the first one sets it."""
+        self.average.lerp_(features.mean(dim=0), self.rate if self.average.any() else 1.0)
+
+
 class ProtoRL(SAC):
     """The objective alone trains the convolutions, on whose features it works; the critic trains the layer from them
     to the latent, as it trains its own first layer in the authors' code."""
 
+    encoder_type = CentredEncoder
     config: ProtoRLConfig
+    encoder: CentredEncoder
     objective: Proto
 
     def __init__(self, config: ProtoRLConfig, setup: Setup, objective: None = None) -> None:
@@ -68,6 +96,7 @@ class ProtoRL(SAC):
             features = self.encoder.features(obs)
         with torch.no_grad():
             features_next = self.encoder.features(next_obs)
+            self.encoder.follow(features)
         if learns:
             with torch.no_grad():
                 slow = self.target_encoder.features(next_obs)

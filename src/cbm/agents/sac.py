@@ -24,7 +24,7 @@ from cbm.agents.parts import (
     seeded,
     unpack,
 )
-from cbm.nets import Critic, GaussianActor
+from cbm.nets import Critic, Encoder, GaussianActor
 from cbm.ops import soft_update, squashed_gaussian
 from cbm.replay import Replay
 from cbm.types import Batch, Metrics, Objective
@@ -58,10 +58,12 @@ class Temperature(nn.Module):
 class SAC:
     """Everything but `update`, which says how a batch trains the encoder and the critic."""
 
+    encoder_type: type[Encoder] = Encoder
+
     def __init__(self, config: SACConfig, setup: Setup, objective: Objective | None = None) -> None:
         self.config, self.setup, self.device, self.objective = config, setup, setup.device, objective
         with seeded(setup.seed):
-            self.encoder = make_encoder(config, setup)
+            self.encoder = make_encoder(config, setup, self.encoder_type)
             self.actor = GaussianActor(config.feature_dim, setup.action_dim, config.hidden_dim)
             self.critic = Critic(config.feature_dim, setup.action_dim, config.hidden_dim)
         self.target_critic = deepcopy(self.critic).requires_grad_(False)
