@@ -91,7 +91,8 @@ class Update:
             seen[with_gradient] += len(inputs[0])
 
         parts = {id(part): part for module in self.agent.modules.values() for part in module.modules()}
-        hooks = [part.register_forward_pre_hook(count) for part in parts.values() if isinstance(part, Encoder)]
+        encoders = [part for part in parts.values() if isinstance(part, Encoder)]
+        hooks = [encoder.convs[-1].register_forward_pre_hook(count) for encoder in encoders]
         with FlopCounterMode(display=False) as counter:
             self()
         for hook in hooks:
