@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,8 @@ from typing import Any
 import pytest
 from toy_study import finish, small_plan, start, wait_until
 
-from cbm.studies.define import Plan
+from cbm.errors import CBMError
+from cbm.studies.define import Plan, PlannedRun
 from cbm.studies.drive import drive
 from cbm.studies.launch import Resources, make_launcher
 from cbm.studies.store import Store, last_line
@@ -177,6 +179,73 @@ def test_two_drivers_on_one_study(cluster: Any, undisturbed: Store, tmp_path: Pa
     finish(first)
     assert outcomes(store, plan) == [["done"], ["done"]]
     assert_as_undisturbed(store, plan, undisturbed)
+
+
+def test_ray_started_here_lets_the_first_run_begin_without_it(undisturbed: Store, tmp_path: Path) -> None:
+    import psutil
+
+    plan, store = small_plan(tmp_path, seeds=3)
+    driver = start(tmp_path, "--launcher", "ray", "--jobs", "1")
+
+    def parent(run: PlannedRun) -> psutil.Process:
+        wait_until(lambda: store.run_dir(run).owner(), driver)
+        return psutil.Process(int(store.run_dir(run).owner() or 0)).parent()
+
+    assert parent(plan.runs[0]).pid == driver.pid
+    assert parent(plan.runs[2]).name().startswith("ray::")
+    finish(driver)
+    assert outcomes(store, plan) == [["done"]] * 3
+    for run in plan.runs[:2]:
+        assert_same_run(store.run_dir(run).root, undisturbed.run_dir(run).root)
+
+
+def lives(process: Any) -> bool:
+    import psutil
+
+    try:
+        return bool(process.status() != psutil.STATUS_ZOMBIE)  # nobody may be there to bury it
+    except psutil.NoSuchProcess:
+        return False
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_ray_started_here_ends_with_its_driver(undisturbed: Store, tmp_path: Path, how: signal.Signals) -> None:
+    import psutil
+
+    plan, store = small_plan(tmp_path)
+    driver = start(tmp_path, "--launcher", "ray", "--jobs", "1")
+    wait_until(lambda: store.run_dir(plan.runs[1]).owner(), driver)
+    family = psutil.Process(driver.pid).children(recursive=True)
+    names = {process.pid: process.name() for process in family}
+    assert "raylet" in names.values()
+    driver.send_signal(how)
+    driver.communicate(timeout=120)
+    assert driver.returncode == (128 + how if how == signal.SIGTERM else -how)
+    if how == signal.SIGKILL:  # Ray's agents go on trying to tell somebody for a minute or two, without computing
+        family = [process for process in family if "Agent" not in names[process.pid]]
+    deadline = time.monotonic() + 60
+    while alive := [process for process in family if lives(process)]:
+        assert time.monotonic() < deadline, alive
+        time.sleep(0.1)
+    finish(start(tmp_path, "--launcher", "local"))
+    assert_as_undisturbed(store, plan, undisturbed)
+
+
+def test_a_ray_that_does_not_start_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan, store = small_plan(tmp_path)
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path / ("far" * 40)))  # too long for the sockets in it
+    driver = start(tmp_path, "--launcher", "ray", "--jobs", "1")
+    assert "Ray does not start on this machine" in finish(driver, code=1)
+    monkeypatch.delenv("RAY_TMPDIR")
+    assert drive(plan, store, make_launcher("local", Resources(store.root))).count("done") == 2
+
+
+def test_more_than_this_machine_has_is_said_at_once(tmp_path: Path) -> None:
+    with pytest.raises(CBMError, match="a run cannot have --cpus 5000"):
+        make_launcher("ray", Resources(tmp_path, cpus=5000))()
+    with pytest.raises(CBMError, match="--cpus must be at least 1"):
+        make_launcher("ray", Resources(tmp_path, cpus=0))()
 
 
 def test_what_cannot_be_is_said_before_anything_runs(cluster: Any, tmp_path: Path) -> None:

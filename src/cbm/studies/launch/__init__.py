@@ -17,8 +17,12 @@ __all__ = ["LAUNCHERS", "Job", "Launcher", "Resources", "make_launcher"]
 class Launcher(Protocol):
     """Starts jobs and tells how they ended. Used as a context: what it holds is let go at the end."""
 
-    slots: int  # how many jobs it takes at once
     threads: int  # of each job
+
+    @property
+    def slots(self) -> int:
+        """How many jobs it takes at once. May change: nodes come and go."""
+        ...
 
     def start(self, job: Job) -> None: ...
 
@@ -37,7 +41,7 @@ class Launcher(Protocol):
     ) -> None: ...
 
 
-LAUNCHERS: dict[str, str] = {"local": "cbm.studies.launch.local:Local", "ray": "cbm.studies.launch.ray:Ray"}
+LAUNCHERS: dict[str, str] = {"local": "cbm.studies.launch.local:Local", "ray": "cbm.studies.launch.head_start:launcher"}
 
 
 def make_launcher(name: str, resources: Resources) -> Callable[[], Launcher]:

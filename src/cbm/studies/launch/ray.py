@@ -18,18 +18,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import ray
+from ray.cluster_utils import Cluster
+from ray.exceptions import NodeDiedError, RayError, TaskCancelledError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
 from cbm.errors import CBMError
 from cbm.studies.launch.local import cores
 from cbm.studies.launch.process import Job, Resources, begin, ended
 from cbm.studies.store import Ended
-
-try:
-    import ray
-    from ray.exceptions import NodeDiedError, RayError, TaskCancelledError
-    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-except ImportError as error:
-    hint = 'pip install "cbm-rl[cluster]" (in a clone: pip install ".[cluster]")'
-    raise CBMError(f"--launcher ray needs Ray: {hint}. On one machine --launcher local does the same.") from error
 
 _PACKAGES = ("cbm-rl", "torch", "mujoco", "numpy")
 _PAUSE = 0.1  # seconds between two looks at a process
@@ -37,46 +34,52 @@ _RECOUNT = 5.0  # seconds between two looks at the nodes
 
 
 class Ray:
-    """`--launcher ray`."""
+    """A cluster, found at an address or started here."""
 
     def __init__(self, resources: Resources) -> None:
-        if resources.cpus < 1 or resources.gpus < 0 or resources.jobs < 0:
-            raise CBMError("--cpus must be at least 1, --gpus and --jobs at least 0.")
         self.threads = resources.cpus
         self._resources = resources
         self._running: dict[Any, Job] = {}
+        self._own: Cluster | None = None
         self._counted, self._slots = 0.0, 0
         options: dict[str, Any] = {"num_cpus": resources.cpus, "num_gpus": resources.gpus, "max_retries": 0}
         self._task = ray.remote(**options)(_attempt)
 
     def __enter__(self) -> Self:
         address = self._resources.address
-        if address is None:  # Ray gives way to everything else on a machine by default; `local` does not
-            os.environ.setdefault("RAY_worker_niceness", "0")
-        local: dict[str, Any] = {"address": "local", "num_cpus": cores(), "include_dashboard": False}
         if address is not None:
             _knock(address)
         try:
-            ray.init(**({"address": address} if address else local), log_to_driver=False, logging_level=logging.ERROR)
-        except (ConnectionError, RuntimeError, ValueError) as error:
-            raise CBMError(_nobody(address, error)) from error
-        try:
-            if address is not None:
-                check_nodes(self._resources.root)
+            self._join(address)
             if not self.slots:
                 raise CBMError(
                     f"no node has {self._resources.cpus} CPUs and {self._resources.gpus:g} GPUs, as a run was to "
                     "have. Ask for less with --cpus and --gpus, or look at `ray status`."
                 )
         except BaseException:
-            ray.shutdown()
+            self._leave()
             raise
         return self
+
+    def _join(self, address: str | None) -> None:
+        try:
+            if address is None:
+                self._own = _start(self._resources)
+            ray.init(self._own.address if self._own else address, log_to_driver=False, logging_level=logging.ERROR)
+        except (OSError, RuntimeError, ValueError) as error:
+            raise CBMError(_nobody(address, error)) from error
+        if address is not None:
+            check_nodes(self._resources.root)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._leave()
+
+    def _leave(self) -> None:
         ray.shutdown()  # a task that still runs loses its driver, saves and ends
+        if self._own is not None:
+            self._own.shutdown()
 
     @property
     def slots(self) -> int:
@@ -103,6 +106,24 @@ class Ray:
             ray.cancel(reference, force=False)
 
 
+def _start(resources: Resources) -> Cluster:
+    """A cluster of this machine, without what `ray.init` would start beside it: autoscaler and log monitor.
+
+    Each is a process of Python that imports Ray, on cores where runs would rather compute.
+    """
+    os.environ.setdefault("RAY_worker_niceness", "0")  # by default Ray gives way to everything else; `local` does not
+    logging.getLogger("ray").setLevel(logging.ERROR)
+    gpus = _count_gpus() if resources.gpus else 0
+    lean = {"include_dashboard": False, "no_monitor": True, "include_log_monitor": False}
+    return Cluster(initialize_head=True, head_node_args={"num_cpus": cores(), "num_gpus": gpus, **lean})
+
+
+def _count_gpus() -> int:
+    import torch
+
+    return torch.cuda.device_count()
+
+
 def _knock(address: str) -> None:
     """Ray itself tries for minutes where nobody answers."""
     host, colon, port = address.rpartition(":")
@@ -117,6 +138,8 @@ def _knock(address: str) -> None:
 
 
 def _nobody(address: str | None, error: Exception) -> str:
+    if address is None:
+        return f"Ray does not start on this machine: {error}. --launcher local does without it."
     return (
         f"no Ray cluster answers at {address}: {error}. Start one with `ray start --head`, and look at it with "
         "`ray status`; see docs/cluster.md."
