@@ -136,6 +136,17 @@ def test_over_training_every_line_is_drawn_and_the_newest_checkpoint_too(tmp_pat
     assert "k-means" in svg
     assert_three_files(overtime.draw_probes([cbm, base], tmp_path), tmp_path, "probes")
     assert len(table(tmp_path / "probes.csv")) == 4
+    assert "how far the background moves z" in (tmp_path / "probes.svg").read_text()
+
+
+def test_without_videos_the_probes_have_no_empty_panels(tmp_path):
+    subject = make_subject(tmp_path / "cbm")
+    for key in ("background_accuracy", "background_chance", "distraction_ratio"):
+        subject.findings[key] = None
+    overtime.draw_probes([subject], tmp_path)
+    svg = (tmp_path / "probes.svg").read_text()
+    assert "physical state from z" in svg
+    assert "background" not in svg
 
 
 def test_assignments_show_predicted_and_target(tmp_path):

@@ -10,6 +10,7 @@ import pytest
 from PIL import Image
 
 from cbm.analysis.curves import distraction_name, group_runs, random_returns, standing
+from cbm.analysis.figures import STYLES, style
 from cbm.analysis.published import PUBLISHED, published
 from cbm.analysis.runs import load_runs
 from cbm.cli import main
@@ -148,3 +149,8 @@ def test_the_papers_numbers():
     assert table["ball_in_cup-catch", "drq", "train", True][4:6] == (138, 20)
     assert {entry.agent for entry in published("cheetah-run", "easy", "unseen")} == {"drq+cbm", "drqv2+cbm"}
     assert published("cheetah-run", "hard") == []
+
+
+def test_no_two_of_many_methods_are_drawn_alike() -> None:
+    assert len({style(index) for index in range(40)}) == 40
+    assert [style(index) for index in range(len(STYLES))] == list(STYLES)

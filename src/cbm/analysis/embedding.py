@@ -58,8 +58,9 @@ def draw_tsne(subject: Subject, folder: Path) -> list[Path]:
         right.scatter(*xy[own].T, s=16, color=look.color, marker=look.marker, label=name, linewidths=0, alpha=0.8)
     for axis in (left, right):
         if len(prototypes):
+            size = min(26.0, 3300.0 / len(prototypes))  # Proto-RL's 512 would hide the encodings
             axis.scatter(
-                *prototypes.T, s=26, c="red", marker="*", edgecolors="black", linewidths=0.4, label="prototype"
+                *prototypes.T, s=size, c="red", marker="*", edgecolors="black", linewidths=size / 65, label="prototype"
             )
         axis.set(xticks=[], yticks=[])
         axis.grid(False)

@@ -57,7 +57,9 @@ STYLES = (
 
 
 def style(index: int) -> Style:
-    return STYLES[index % len(STYLES)]
+    """After the last colour they come again, each with another line and marker."""
+    again = STYLES[(index + 3 * (index // len(STYLES))) % len(STYLES)]
+    return Style(STYLES[index % len(STYLES)].color, again.linestyle, again.marker)
 
 
 def save(figure: Figure, folder: Path, name: str, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[Path]:

@@ -13,6 +13,7 @@ from cbm.analysis.subject import Subject, names
 
 # What an assignment is called in metrics.jsonl, before its name: of CBM and of Proto-RL.
 _OWNERS = ("cbm", "proto")
+_FEW = 6  # names that a legend within the axes has room for
 
 
 def lines_of(subject: Subject) -> list[dict[str, Any]]:
@@ -65,10 +66,12 @@ _PROBES = (
 
 
 def draw_probes(subjects: Sequence[Subject], folder: Path) -> list[Path]:
-    """What linear probes read out of the latents, over training."""
-    figure, axes = plt.subplots(1, len(_PROBES), figsize=(4.4 * len(_PROBES), 3.6))
+    """What linear probes read out of the latents, over training. Without videos, there is no background to read."""
+    shown = [each for each in _PROBES if any(subject.findings[each[0]] is not None for subject in subjects)]
+    shown = shown or [each for each in _PROBES if each[0] == "state_r2"]
+    figure, axes = plt.subplots(1, len(shown), figsize=(max(4.4 * len(shown), 5.2), 3.6), squeeze=False)
     rows: dict[tuple[str, int], dict[str, Any]] = {}
-    for axis, (key, unit, title) in zip(axes, _PROBES, strict=True):
+    for axis, (key, unit, title) in zip(axes[0], shown, strict=True):
         for index, (subject, name) in enumerate(zip(subjects, names(subjects), strict=True)):
             lines = lines_of(subject)
             steps, values = _series(lines, key)
@@ -79,22 +82,23 @@ def draw_probes(subjects: Sequence[Subject], folder: Path) -> list[Path]:
         axis.set(xlabel="environment steps (thousands)", ylabel=unit, title=title)
         axis.set_xlim(0, _longest(subjects))
         if not axis.lines:
-            missing = "no physical state" if key == "state_r2" else "no backgrounds"
-            axis.text(0.5, 0.5, f"{missing} in these runs", ha="center", transform=axis.transAxes)
+            axis.text(0.5, 0.5, "no physical state in these runs", ha="center", transform=axis.transAxes)
             axis.set_yticks([])
         elif key == "background_accuracy":
             for chance in sorted({each.findings["background_chance"] for each in subjects} - {None}):
                 axis.axhline(chance, color="0.5", lw=1, label=f"chance ({chance:.0%})")
             axis.set_ylim(0, 1.03)
-            axis.legend(loc="best")
         elif key == "state_r2":
             axis.set_ylim(min(0.0, axis.get_ylim()[0]), 1.03)
         else:
             axis.set_ylim(0, max(1.03, axis.get_ylim()[1]))
-    if axes[1].lines:
-        axes[1].legend(loc="best")
     figure.suptitle(_title(subjects), fontsize=9)
     figure.tight_layout()
+    entries = axes[0][0].get_legend_handles_labels()
+    if len(entries[0]) > _FEW:
+        axes[0][-1].legend(*entries, loc="center left", bbox_to_anchor=(1.02, 0.5))
+    elif entries[0]:
+        axes[0][0].legend(*entries, loc="best")
     keys = ("background_accuracy", "background_chance", "state_r2", "distraction_ratio", "same_cluster")
     table = [
         [line["subject"].run.name, line["subject"].run.agent, line["subject"].run.seed, step, *map(line.get, keys)]
