@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from cbm.analysis.curves import distraction_name, group_runs, random_returns, standing
+from cbm.analysis.curves import group_runs, random_returns, standing
 from cbm.analysis.figures import STYLES, style
 from cbm.analysis.published import PUBLISHED, published
 from cbm.analysis.runs import load_runs
@@ -17,10 +17,13 @@ from cbm.cli import main
 from cbm.errors import CBMError
 
 
-def write_run(path, agent="drqv2", seed=0, evals=((0, 1.0),), splits=("train", "unseen"), cut=False, task=None, **env):
+def write_run(
+    path, agent="drqv2", seed=0, evals=((0, 1.0),), splits=("train", "unseen"), cut=False, task=None, batch=64, **env
+):
     path.mkdir(parents=True)
     config = {
         "agent_name": agent,
+        "agent": {"batch_size": batch},
         "preset": "laptop",
         "seed": seed,
         "env": {"task": task or "cartpole-swingup", "env_id": None, "distraction": "easy", **env},
@@ -58,7 +61,17 @@ def test_runs_that_differ_in_their_seed_alone_are_one_group(tmp_path):
         ("drqv2", "walker-walk", "easy"): [0],
         ("drqv2", "cartpole-swingup", "easy, scale 0.2, dynamic"): [0],
     }
-    assert distraction_name(load(tmp_path)[-1]) == "easy, scale 0.2, dynamic"
+
+
+def test_a_run_with_other_settings_is_no_seed_of_the_others(tmp_path):
+    write_run(tmp_path / "a", seed=0)
+    write_run(tmp_path / "b", seed=1)
+    write_run(tmp_path / "c", seed=2, batch=128)
+    groups = group_runs(load(tmp_path))
+    assert {group.method: [run.seed for run in group.runs] for group in groups} == {
+        "drqv2": [0, 1],
+        "drqv2 (batch_size 128)": [2],
+    }
 
 
 def test_a_group_ends_where_its_shortest_run_ends(tmp_path):

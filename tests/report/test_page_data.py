@@ -10,11 +10,11 @@ import pytest
 from PIL import Image
 from synthetic import sample_media, write_run
 
+from cbm.analysis.labels import label_runs
 from cbm.analysis.runs import load_runs
 from cbm.cli import main
 from cbm.film import write_film
 from cbm.report.data import POINTS, run_data
-from cbm.report.labels import label_runs
 from cbm.report.media import embed, media_of, read_embedding, shrink_film
 from cbm.report.page import to_json
 
@@ -41,6 +41,17 @@ def test_runs_that_differ_in_more_are_called_by_it(tmp_path):
         "b": "drqv2+cbm (prototypes 32)",
         "c": "drqv2",
     }
+
+
+def test_what_most_runs_have_goes_unsaid(tmp_path):
+    for seed in range(3):
+        write_run(tmp_path / f"usual-{seed}", seed=seed)
+    write_run(tmp_path / "x", settings={"objective.prototypes": 32})
+    write_run(tmp_path / "y", settings={"objective.prototypes": 8, "agent.lr": 0.5})
+    methods = {name: label.method for name, label in labels_of(tmp_path).items()}
+    assert {methods[f"usual-{seed}"] for seed in range(3)} == {"drqv2+cbm"}
+    assert methods["x"] == "drqv2+cbm (prototypes 32)"
+    assert methods["y"] == "drqv2+cbm (lr 0.5, prototypes 8)"
 
 
 def test_presets_and_changed_distractions_are_told_apart(tmp_path):

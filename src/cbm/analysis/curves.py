@@ -11,6 +11,7 @@ import numpy as np
 
 from cbm.analysis import scores
 from cbm.analysis.figures import plt, save, style, thousands
+from cbm.analysis.labels import label_runs
 from cbm.analysis.published import Published, published
 from cbm.analysis.runs import Run
 from cbm.errors import CBMError
@@ -40,25 +41,14 @@ class Group:
 
 
 def group_runs(runs: Iterable[Run]) -> list[Group]:
-    """Runs by method, task and distraction, in the order in which they came. A preset is part of the method's name
-    where several presets are drawn, and so is a change of the distraction."""
+    """Runs by method, task and distraction (`cbm.analysis.labels`), in the order in which they came."""
     runs = [run for run in runs if run.evals]
     if not runs:
         raise CBMError("none of these runs has an evaluation yet.")
-    presets = {run.preset for run in runs}
     found: dict[tuple[str, str, str], list[Run]] = {}
-    for run in runs:
-        method = f"{run.agent} ({run.preset})" if len(presets) > 1 else run.agent
-        found.setdefault((method, run.task, distraction_name(run)), []).append(run)
+    for run, label in zip(runs, label_runs(runs), strict=True):
+        found.setdefault((label.method, run.task, label.distraction), []).append(run)
     return [Group(*key, tuple(sorted(group, key=lambda run: run.seed))) for key, group in found.items()]
-
-
-def distraction_name(run: Run) -> str:
-    """`easy`, and what was changed about it: `easy, dynamic`."""
-    env = run.config["env"]
-    parts = [run.distraction]
-    parts += [f"{key} {env[key]}" for key in ("scale", "num_videos") if env.get(key) is not None]
-    return ", ".join([*parts, *(["dynamic"] if env.get("dynamic") else [])])
 
 
 def draw_curves(groups: Sequence[Group], folder: Path, name: str) -> list[Path]:

@@ -8,9 +8,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from cbm.analysis.labels import Labels, flatten
 from cbm.analysis.published import PUBLISHED
 from cbm.analysis.runs import Line, Problem, Run
-from cbm.report.labels import Labels, flatten
 
 POINTS = 100  # of a training metric, over the whole length of a run
 _COUNTERS = frozenset({"env_step", "agent_step", "updates", "episode", "episode_length"})

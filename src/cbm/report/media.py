@@ -20,9 +20,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal
 
+from cbm.analysis.labels import Labels
 from cbm.analysis.runs import Problem, Run
 from cbm.report.data import final_return, run_id
-from cbm.report.labels import Labels
 
 Kind = Literal["film", "figure", "tsne", "frames"]
 CAPTIONS: dict[str, str] = {  # in this order on the page; others follow

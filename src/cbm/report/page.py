@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from cbm import __version__
+from cbm.analysis.labels import label_runs
 from cbm.analysis.runs import Loaded, Problem, Run
 from cbm.report.data import page_data, run_data
-from cbm.report.labels import label_runs
 from cbm.report.media import Medium, embed, media_of
 
 _SCRIPTS = ("base.js", "stats.js", "chart.js", "tsne.js", "sections.js", "page.js")

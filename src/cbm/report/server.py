@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import quote, unquote, urlsplit
 
+from cbm.analysis.labels import label_runs
 from cbm.analysis.runs import Problem, Run, load_runs
 from cbm.errors import CBMError
 from cbm.report.data import page_data, run_data, run_id
-from cbm.report.labels import label_runs
 from cbm.report.media import Medium, media_of, read_embedding
 from cbm.report.page import about, assemble, to_json
 

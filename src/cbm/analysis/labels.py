@@ -1,13 +1,14 @@
 """Which runs belong together: the names of their method and of their distraction.
 
 Runs are averaged over seeds only when nothing else tells them apart. Two runs of `drqv2+cbm` with 32 and 128 prototypes
-are two methods here, and are called by the setting in which they differ.
+are two methods here, and are called by the setting in which they differ. A value that more of them have than any other
+goes unsaid.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
@@ -36,8 +37,10 @@ def label_runs(runs: Sequence[Run]) -> list[Labels]:
     labels: dict[int, Labels] = {}
     for (agent, preset), members in groups.items():
         varying = _varying([(runs[i].task, flat[i]) for i in members])
+        usual = {key: _most_common(_shown(flat[i][key]) for i in members if key in flat[i]) for key in varying}
         for i in members:
-            settings = [f"{key.rpartition('.')[2]} {_shown(flat[i][key])}" for key in varying if key in flat[i]]
+            own = {key: _shown(flat[i][key]) for key in varying if key in flat[i]}
+            settings = [f"{key.rpartition('.')[2]} {value}" for key, value in own.items() if value != usual[key]]
             parts = [*([preset] if presets else []), *settings]
             labels[i] = Labels(f"{agent} ({', '.join(parts)})" if parts else agent, distraction_label(runs[i]))
     return [labels[index] for index in range(len(runs))]
@@ -52,6 +55,12 @@ def _varying(configs: list[tuple[str, Mapping[str, Any]]]) -> list[str]:
             if _counts(key) and len({_shown(config[key]) for config in same if key in config}) > 1:
                 found[key] = None
     return sorted(found)
+
+
+def _most_common(values: Iterable[str]) -> str | None:
+    """The value that more runs have than any other; None if there is no such value."""
+    (value, first), *others = Counter(values).most_common(2)
+    return None if others and others[0][1] == first else value
 
 
 def _counts(key: str) -> bool:
