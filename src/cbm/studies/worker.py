@@ -6,6 +6,8 @@ goes on computing, whatever has killed its parent.
 
 from __future__ import annotations
 
+import atexit
+import gc
 import json
 import os
 import signal
@@ -22,6 +24,7 @@ _PATIENCE = 180.0  # seconds; a process whose parent died may still be saving, e
 
 
 def main() -> int:
+    atexit.register(gc.freeze)  # an end without Python's last collection, as in cbm.cli
     try:
         job = json.loads(_read_line())
         threading.Thread(target=_stop_with_parent, daemon=True).start()

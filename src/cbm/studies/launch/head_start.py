@@ -20,7 +20,7 @@ from cbm.studies.store import Ended
 if TYPE_CHECKING:
     from cbm.studies.launch.ray import Ray
 
-_PAUSE = 0.1  # seconds between two looks at those that began without Ray
+_PAUSE = 0.05  # seconds between two looks at those that began without Ray
 
 
 def launcher(resources: Resources) -> Launcher:

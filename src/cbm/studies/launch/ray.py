@@ -29,7 +29,7 @@ from cbm.studies.launch.process import Job, Resources, begin, ended
 from cbm.studies.store import Ended
 
 _PACKAGES = ("cbm-rl", "torch", "mujoco", "numpy")
-_PAUSE = 0.1  # seconds between two looks at a process
+_PAUSE = 0.02  # seconds between two looks at a process
 _RECOUNT = 5.0  # seconds between two looks at the nodes
 
 
