@@ -112,6 +112,7 @@ def _start(resources: Resources) -> Cluster:
     Each is a process of Python that imports Ray, on cores where runs would rather compute.
     """
     os.environ.setdefault("RAY_worker_niceness", "0")  # by default Ray gives way to everything else; `local` does not
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nobody asked for reports to Ray's makers
     logging.getLogger("ray").setLevel(logging.ERROR)
     gpus = _count_gpus() if resources.gpus else 0
     lean = {"include_dashboard": False, "no_monitor": True, "include_log_monitor": False}
