@@ -74,6 +74,26 @@ def test_a_run_with_other_settings_is_no_seed_of_the_others(tmp_path):
     }
 
 
+def test_runs_alike_even_in_their_seed_are_told_apart_by_their_folders(tmp_path):
+    for folder in ("before", "after"):
+        for seed in (0, 1):
+            write_run(tmp_path / folder / f"s{seed}", seed=seed)
+    write_run(tmp_path / "after" / "wide", seed=0, batch=128)
+    groups = group_runs(load(tmp_path))
+    assert {group.method: [run.seed for run in group.runs] for group in groups} == {
+        "drqv2 (before)": [0, 1],
+        "drqv2 (after)": [0, 1],
+        "drqv2 (batch_size 128)": [0],
+    }
+
+
+def test_twice_the_same_run_beside_another_seed_is_three_lines(tmp_path):
+    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
+        write_run(tmp_path / name, seed=seed)
+    groups = group_runs(load(tmp_path))
+    assert [group.method for group in groups] == ["drqv2 (a)", "drqv2 (b)", "drqv2 (c)"]
+
+
 def test_a_group_ends_where_its_shortest_run_ends(tmp_path):
     write_run(tmp_path / "a", seed=0, evals=[(0, 0.0), (10, 20.0), (20, 90.0)])
     write_run(tmp_path / "b", seed=1, evals=[(0, 2.0), (10, 40.0)])

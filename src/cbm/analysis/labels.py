@@ -2,7 +2,8 @@
 
 Runs are averaged over seeds only when nothing else tells them apart. Two runs of `drqv2+cbm` with 32 and 128 prototypes
 are two methods here, and are called by the setting in which they differ. A value that more of them have than any other
-goes unsaid.
+goes unsaid. Two runs alike even in their seed are no two seeds: before and after a change of the code, perhaps. They are
+called by their folders.
 """
 
 from __future__ import annotations
@@ -43,7 +44,29 @@ def label_runs(runs: Sequence[Run]) -> list[Labels]:
             settings = [f"{key.rpartition('.')[2]} {value}" for key, value in own.items() if value != usual[key]]
             parts = [*([preset] if presets else []), *settings]
             labels[i] = Labels(f"{agent} ({', '.join(parts)})" if parts else agent, distraction_label(runs[i]))
+    alike: dict[tuple[Labels, str], list[int]] = defaultdict(list)
+    for index, run in enumerate(runs):
+        alike[labels[index], run.task].append(index)
+    for (label, _), members in alike.items():
+        for i, folder in zip(members, _folders([runs[i] for i in members]), strict=True):
+            if folder:
+                method = f"{label.method[:-1]}, {folder})" if label.method.endswith(")") else f"{label.method} ({folder})"
+                labels[i] = label._replace(method=method)
     return [labels[index] for index in range(len(runs))]
+
+
+def _folders(runs: Sequence[Run]) -> list[str]:
+    """The part of its path that tells each run from those with the same seed; empty where every seed is there once.
+
+    The outermost part that does: `before` and `after`, of before/s0, before/s1, after/s0 and after/s1.
+    """
+    if len({run.seed for run in runs}) == len(runs):
+        return [""] * len(runs)
+    paths = [run.path.resolve().parts for run in runs]
+    for parts in zip(*paths, strict=False):
+        if len({(part, run.seed) for part, run in zip(parts, runs, strict=True)}) == len(runs):
+            return list(parts)
+    return [run.name for run in runs]
 
 
 def _varying(configs: list[tuple[str, Mapping[str, Any]]]) -> list[str]:
