@@ -2,8 +2,8 @@
 
 Runs are averaged over seeds only when nothing else tells them apart. Two runs of `drqv2+cbm` with 32 and 128 prototypes
 are two methods here, and are called by the setting in which they differ. A value that more of them have than any other
-goes unsaid. Two runs alike even in their seed are no two seeds: before and after a change of the code, perhaps. They are
-called by their folders.
+goes unsaid. Two runs alike even in their seed are not two seeds: before and after a change of the code, perhaps. They
+are called by their folders.
 """
 
 from __future__ import annotations
@@ -30,43 +30,50 @@ class Labels(NamedTuple):
 
 def label_runs(runs: Sequence[Run]) -> list[Labels]:
     """The labels of each run, among these runs."""
+    distractions = [distraction_label(run) for run in runs]
+    alike: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    told = _settings(runs)
+    for index, run in enumerate(runs):
+        alike[run.agent, *told[index], run.task, distractions[index]].append(index)
+    for members in alike.values():
+        for index, folder in zip(members, _folders([runs[i] for i in members]), strict=True):
+            told[index] += [folder] if folder else []
+    methods = [
+        f"{run.agent} ({', '.join(parts)})" if parts else run.agent for run, parts in zip(runs, told, strict=True)
+    ]
+    return [Labels(*pair) for pair in zip(methods, distractions, strict=True)]
+
+
+def _settings(runs: Sequence[Run]) -> list[list[str]]:
+    """For each run what tells it from others of its agent: its preset if there are several, settings that differ."""
     flat = [flatten(run.config) for run in runs]
     presets = len({run.preset for run in runs}) > 1
     groups: dict[tuple[str, str], list[int]] = defaultdict(list)
     for index, run in enumerate(runs):
         groups[run.agent, run.preset].append(index)
-    labels: dict[int, Labels] = {}
-    for (agent, preset), members in groups.items():
+    told: list[list[str]] = [[] for _ in runs]
+    for (_, preset), members in groups.items():
         varying = _varying([(runs[i].task, flat[i]) for i in members])
         usual = {key: _most_common(_shown(flat[i][key]) for i in members if key in flat[i]) for key in varying}
         for i in members:
             own = {key: _shown(flat[i][key]) for key in varying if key in flat[i]}
             settings = [f"{key.rpartition('.')[2]} {value}" for key, value in own.items() if value != usual[key]]
-            parts = [*([preset] if presets else []), *settings]
-            labels[i] = Labels(f"{agent} ({', '.join(parts)})" if parts else agent, distraction_label(runs[i]))
-    alike: dict[tuple[Labels, str], list[int]] = defaultdict(list)
-    for index, run in enumerate(runs):
-        alike[labels[index], run.task].append(index)
-    for (label, _), members in alike.items():
-        for i, folder in zip(members, _folders([runs[i] for i in members]), strict=True):
-            if folder:
-                method = f"{label.method[:-1]}, {folder})" if label.method.endswith(")") else f"{label.method} ({folder})"
-                labels[i] = label._replace(method=method)
-    return [labels[index] for index in range(len(runs))]
+            told[i] = [*([preset] if presets else []), *settings]
+    return told
 
 
 def _folders(runs: Sequence[Run]) -> list[str]:
     """The part of its path that tells each run from those with the same seed; empty where every seed is there once.
 
-    The outermost part that does: `before` and `after`, of before/s0, before/s1, after/s0 and after/s1.
+    The part that makes the fewest groups, and of those the innermost: `before` and `after` of before/s0, before/s1,
+    after/s0 and after/s1.
     """
-    if len({run.seed for run in runs}) == len(runs):
+    seeds = [run.seed for run in runs]
+    if len(set(seeds)) == len(runs):
         return [""] * len(runs)
-    paths = [run.path.resolve().parts for run in runs]
-    for parts in zip(*paths, strict=False):
-        if len({(part, run.seed) for part, run in zip(parts, runs, strict=True)}) == len(runs):
-            return list(parts)
-    return [run.name for run in runs]
+    columns = zip(*(reversed(run.path.resolve().parts) for run in runs), strict=False)
+    telling = [column for column in columns if len(set(zip(column, seeds, strict=True))) == len(runs)]
+    return list(min(telling, key=lambda column: len(set(column)), default=[run.name for run in runs]))
 
 
 def _varying(configs: list[tuple[str, Mapping[str, Any]]]) -> list[str]:
