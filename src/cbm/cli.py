@@ -53,7 +53,7 @@ def main(argv: list[str] | None = None) -> int:
         print(f"cbm: there is no verb {name!r}.{hint}\n\n{_usage()}", file=sys.stderr)
         return 2
     verb = VERBS[name]
-    atexit.register(gc.freeze)  # the collection at Python's end then skips all that is loaded: 0.8 s with PyTorch
+    atexit.register(gc.freeze)  # the collection at Python's end then skips all that is loaded: 0.8 s after training
     try:
         import tyro
 
