@@ -87,7 +87,7 @@ def test_nothing_can_be_changed_afterwards() -> None:
         ({"objective": {"assignment": "both"}}, "objective.assignment must be one of 'prototype', 'transition'"),
         ({"training": {"eval_evry": 1}}, "Did you mean 'eval_every'"),
         ({"training": {"log_every": 0}}, "training.log_every must be at least 1"),
-        ({"agent_name": "drqv3+cbm"}, "unknown agent 'drqv3\\+cbm'. Did you mean 'drqv2\\+cbm'"),
+        ({"agent_name": "drqv3+cbm"}, "unknown agent 'drqv3'. Did you mean 'drqv2'"),
     ],
 )
 def test_a_wrong_key_or_type_in_json_is_named(change: dict[str, object], message: str) -> None:

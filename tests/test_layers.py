@@ -15,7 +15,7 @@ SOURCE = Path(cbm.__file__).parent
 # From the bottom up; a module may import from its own layer and from those before it.
 LAYERS = [
     {"errors", "memory"},
-    {"tasks", "seeds", "film", "run_dir", "settings", "types"},
+    {"registry", "tasks", "seeds", "film", "run_dir", "settings", "types"},
     {"ops", "nets", "augment", "replay"},
     {"objectives", "envs"},
     {"agents"},

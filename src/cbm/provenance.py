@@ -10,6 +10,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from cbm.registry import installed_packages
+
 _PACKAGES = ("cbm-rl", "torch", "numpy", "gymnasium", "mujoco", "dm_control", "safetensors")
 RECORDS = 1  # the form of the files in a run directory; a reader refuses newer ones by name
 
@@ -22,7 +24,8 @@ def provenance() -> dict[str, Any]:
         "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
         "python": platform.python_version(),
         "platform": platform.platform(),
-        "versions": {name: _version(name) for name in _PACKAGES},
+        "versions": {name: _version(name) for name in _PACKAGES}
+        | {package.name: package.version for package in installed_packages()},
         "git": _revision(),
     }
 

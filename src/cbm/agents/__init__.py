@@ -1,4 +1,7 @@
-"""Agents: one file (or folder) and one line here each. `drqv2+cbm` is `drqv2` that carries the objective `cbm`."""
+"""Agents: one file (or folder) and one line here each. `drqv2+cbm` is `drqv2` that carries the objective `cbm`.
+
+Other packages add theirs by entry points `cbm.agents` (docs/extending.md).
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from cbm.agents.svea import SVEA, SVEAConfig
 from cbm.agents.tpc import TPC, TPCConfig
 from cbm.errors import CBMError, choose
 from cbm.objectives import OBJECTIVES, get_objective
+from cbm.registry import Registry
 from cbm.types import Agent
 
 __all__ = ["AGENTS", "AgentConfig", "AgentEntry", "Setup", "agent_names", "configs", "make_agent", "split_name"]
@@ -25,13 +29,17 @@ class AgentEntry(NamedTuple):
     carries: bool = True
 
 
-AGENTS: dict[str, AgentEntry] = {
-    "drq": AgentEntry(DrQConfig, DrQ),
-    "drqv2": AgentEntry(DrQv2Config, DrQv2),
-    "proto": AgentEntry(ProtoRLConfig, ProtoRL, carries=False),
-    "svea": AgentEntry(SVEAConfig, SVEA, carries=False),
-    "tpc": AgentEntry(TPCConfig, TPC, carries=False),
-}
+AGENTS = Registry(
+    "cbm.agents",
+    AgentEntry,
+    {
+        "drq": AgentEntry(DrQConfig, DrQ),
+        "drqv2": AgentEntry(DrQv2Config, DrQv2),
+        "proto": AgentEntry(ProtoRLConfig, ProtoRL, carries=False),
+        "svea": AgentEntry(SVEAConfig, SVEA, carries=False),
+        "tpc": AgentEntry(TPCConfig, TPC, carries=False),
+    },
+)
 
 
 def agent_names() -> list[str]:

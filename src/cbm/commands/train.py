@@ -30,7 +30,7 @@ class TrainArgs:
     """Task of the suite; cartpole-swingup if nothing is said."""
     agent: str = "drqv2+cbm"
     """drq, drqv2, proto, svea or tpc; the first two alone or with an objective: drqv2+cbm, +dynamics, +bisim-nce, +dbc,
-    +simsr."""
+    +simsr. Or one of an installed package (docs/extending.md)."""
     distraction: str = "none"
     """none, easy, medium, hard, background, camera, color."""
     preset: str = "paper"

@@ -1,5 +1,7 @@
 """Objectives: losses that train the encoder of the agent that carries them. One file and one line here each.
 
+Other packages add theirs by entry points `cbm.objectives` (docs/extending.md).
+
 An objective owns the encoder: the critic's gradient stops before the latent. One with `blocks_critic = False`, as DBC
 and SimSR, shares it with the critic.
 """
@@ -14,6 +16,7 @@ from cbm.objectives.cbm import CBM, CBMConfig
 from cbm.objectives.dbc import DBC, DBCConfig
 from cbm.objectives.dynamics import Dynamics, DynamicsConfig
 from cbm.objectives.simsr import SimSR, SimSRConfig
+from cbm.registry import Registry
 
 
 class ObjectiveEntry(NamedTuple):
@@ -24,13 +27,17 @@ class ObjectiveEntry(NamedTuple):
     min_batch: int = 2  # with fewer observations its losses say nothing
 
 
-OBJECTIVES: dict[str, ObjectiveEntry] = {
-    "cbm": ObjectiveEntry(CBMConfig, CBM),
-    "dynamics": ObjectiveEntry(DynamicsConfig, Dynamics),
-    "bisim-nce": ObjectiveEntry(BisimNCEConfig, BisimNCE, min_batch=3),
-    "dbc": ObjectiveEntry(DBCConfig, DBC),
-    "simsr": ObjectiveEntry(SimSRConfig, SimSR),
-}
+OBJECTIVES = Registry(
+    "cbm.objectives",
+    ObjectiveEntry,
+    {
+        "cbm": ObjectiveEntry(CBMConfig, CBM),
+        "dynamics": ObjectiveEntry(DynamicsConfig, Dynamics),
+        "bisim-nce": ObjectiveEntry(BisimNCEConfig, BisimNCE, min_batch=3),
+        "dbc": ObjectiveEntry(DBCConfig, DBC),
+        "simsr": ObjectiveEntry(SimSRConfig, SimSR),
+    },
+)
 
 
 def get_objective(name: str) -> ObjectiveEntry:

@@ -1,0 +1,63 @@
+"""Tables of agents and objectives: our own, and those that other installed packages bring along."""
+
+from __future__ import annotations
+
+import warnings
+from collections import UserDict
+from collections.abc import Iterator, Mapping
+from importlib.metadata import Distribution, EntryPoint, entry_points
+from typing import Any, TypeVar
+
+from cbm.errors import CBMError
+
+T = TypeVar("T")
+_GROUPS = ("cbm.agents", "cbm.objectives")
+
+
+class Registry(UserDict[str, T]):
+    """`own` entries by name, and those of the entry points in `group`, which load when they are asked for.
+
+    So a package that does not load is in nobody's way until one of its names is used.
+    """
+
+    def __init__(self, group: str, entry: type[T], own: Mapping[str, T]) -> None:
+        table: dict[str, Any] = dict(own)
+        for point in entry_points(group=group):
+            if point.name in table:
+                warnings.warn(
+                    f"{_origin(point)} offers {point.name!r} in {group}: that name is taken, so it is not used",
+                    stacklevel=2,
+                )
+            table.setdefault(point.name, point)
+        super().__init__(table)
+        self._entry = entry
+
+    def __getitem__(self, name: str) -> T:
+        value: Any = super().__getitem__(name)
+        if isinstance(value, EntryPoint):
+            value = self.data[name] = self._load(value)
+        return value
+
+    def _load(self, point: EntryPoint) -> T:
+        here = f"{point.name!r} of {_origin(point)} ({point.group}: {point.value})"
+        try:
+            value = point.load()
+        except Exception as error:
+            raise CBMError(f"{here} does not load: {type(error).__name__}: {error}") from error
+        if not isinstance(value, self._entry):
+            raise CBMError(f"{here} must be of type {self._entry.__name__}, not {type(value).__name__}")
+        return value
+
+
+def installed_packages() -> Iterator[Distribution]:
+    """The packages that bring agents or objectives along, whether or not these load."""
+    seen = set()
+    for group in _GROUPS:
+        for point in entry_points(group=group):
+            if point.dist is not None and point.dist.name not in seen:
+                seen.add(point.dist.name)
+                yield point.dist
+
+
+def _origin(point: EntryPoint) -> str:
+    return "a package" if point.dist is None else f"the package {point.dist.name} {point.dist.version}"
