@@ -315,6 +315,17 @@ def test_exploration_adds_noise_to_the_actions() -> None:
     assert a.act(obs, 0, explore=True).max() == 1.0
 
 
+@pytest.mark.parametrize("first_std", [5.0, 0.5])
+def test_the_actor_begins_with_the_deviation_that_is_asked_for(first_std: float) -> None:
+    a = agent("tpc", first_std=first_std)
+    with torch.no_grad():
+        for p in a.actor.parameters():
+            p.zero_()
+        mean, log_std = a.actor(torch.randn(4, a.actor.net[0].in_features))
+    assert mean.abs().max() == 0.0
+    torch.testing.assert_close(log_std.exp(), torch.full((4, 2), first_std), rtol=1e-3, atol=0)
+
+
 def test_values_are_in_rewards_of_the_environment() -> None:
     a = agent("tpc")
     with torch.no_grad():
@@ -458,5 +469,7 @@ def test_bad_input() -> None:
         TPCConfig(batch_size=1)
     with pytest.raises(CBMError, match=r"agent\.length is 5, but the first 5 steps"):
         TPCConfig(length=5)
+    with pytest.raises(CBMError, match=r"agent\.first_std is 0"):
+        TPCConfig(first_std=0.0)
     with pytest.raises(CBMError, match=r"agent\.horizon is 1"):
         TPCConfig(horizon=1)

@@ -78,6 +78,8 @@ class TPCConfig:
     """lambda of the returns (TPC)."""
     target_every: int = 100
     """Updates between copies of the value network to its target (TPC)."""
+    first_std: float = 5.0
+    """Standard deviation of the actor's Gaussian, before its tanh, with which it begins (Dreamer, which TPC builds on)."""
     exploration: float = 0.3
     """Standard deviation of the noise on actions in training, beside the actor's own (TPC)."""
     mixed_precision: bool = False
@@ -88,6 +90,8 @@ class TPCConfig:
             raise CBMError(f"agent.batch_size is {self.batch_size}, but TPC compares sequences: at least 2")
         if self.length <= self.warm_up:
             raise CBMError(f"agent.length is {self.length}, but the first {self.warm_up} steps (agent.warm_up) warm up")
+        if self.first_std <= 0.0:
+            raise CBMError(f"agent.first_std is {self.first_std}, but a standard deviation is above 0")
         if self.horizon < 2:
             raise CBMError(f"agent.horizon is {self.horizon}, but a return needs a step and a value: at least 2")
 
@@ -119,7 +123,7 @@ class TPC:
             self.code = head(memory, memory, codes, layers=0)
             self.rssm = RSSM(codes, memory, setup.action_dim)
             self.reward = head(codes + memory, hidden, 1, layers=2)
-            self.actor = Actor(codes + memory, setup.action_dim, hidden)
+            self.actor = Actor(codes + memory, setup.action_dim, hidden, config.first_std)
             self.critic = head(codes + memory, hidden, 1, layers=3)
         self.target_critic = deepcopy(self.critic).requires_grad_(False)
         self.modules: dict[str, nn.Module] = {

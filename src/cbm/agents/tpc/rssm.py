@@ -87,16 +87,17 @@ class RSSM(nn.Module):
 class Actor(nn.Module):
     """Feature -> mean and log standard deviation of a Gaussian before tanh, within Dreamer's bounds."""
 
-    mean_scale, first_std = 5.0, 5.0  # Dreamer
+    mean_scale = 5.0  # Dreamer
 
-    def __init__(self, inputs: int, action_dim: int, hidden: int) -> None:
+    def __init__(self, inputs: int, action_dim: int, hidden: int, first_std: float = 5.0) -> None:
         super().__init__()
+        self.shift = math.log(math.expm1(first_std))  # softplus brings it back
         self.net = head(inputs, hidden, 2 * action_dim, layers=4)
 
     def forward(self, feature: Tensor) -> tuple[Tensor, Tensor]:
         mean, std = self.net(feature).chunk(2, dim=-1)
         mean = self.mean_scale * torch.tanh(mean / self.mean_scale)
-        return mean, (F.softplus(std + math.log(math.expm1(self.first_std))) + MIN_STD).log()
+        return mean, (F.softplus(std + self.shift) + MIN_STD).log()
 
     def mean(self, feature: Tensor) -> Tensor:
         """The action at the centre of the distribution, in [-1, 1]^A."""
