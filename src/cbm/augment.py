@@ -24,7 +24,7 @@ def random_shift(obs: Tensor, generator: torch.Generator, pad: int = 4) -> Tenso
 def random_convolution(obs: Tensor, generator: torch.Generator) -> Tensor:
     """Each observation (B, 3 * stack, H, W) through its own 3x3 convolution with weights N(0, 1), then a sigmoid.
 
-    All frames of a stack have the same weights; borders repeat. Floats between 0 and 255, in channels-last layout (SVEA).
+    All frames of a stack have the same weights; borders repeat. Floats between 0 and 255, channels-last (SVEA).
     """
     batch, channels = obs.shape[:2]
     weight = torch.randn(batch, RGB, RGB, 3, 3, generator=generator, device=obs.device)

@@ -79,7 +79,7 @@ class TPCConfig:
     target_every: int = 100
     """Updates between copies of the value network to its target (TPC)."""
     first_std: float = 5.0
-    """Standard deviation of the actor's Gaussian, before its tanh, with which it begins (Dreamer, which TPC builds on)."""
+    """Standard deviation with which the actor begins, before its tanh (Dreamer, which TPC builds on)."""
     exploration: float = 0.3
     """Standard deviation of the noise on actions in training, beside the actor's own (TPC)."""
     mixed_precision: bool = False
