@@ -47,6 +47,7 @@ def test_doctor_says_that_training_can_run(capsys):
     assert found["mujoco"]["found"].startswith("3.")
     assert int(found["frames/s, easy"]["found"].split()[0]) > 5
     assert "60 training, 30 unseen" in found["videos, builtin"]["found"]
+    assert "times as fast as in 32 bits" in found["bfloat16"]["found"]
 
 
 def test_doctor_without_the_training_packages_says_what_to_type(capsys, monkeypatch):

@@ -58,6 +58,18 @@ def test_gradient_matches_the_plain_layout() -> None:
         assert (a - b).abs().max() < 1e-4 * b.abs().max()  # rounding, measured by the largest entry
 
 
+def test_bfloat16_rounds_and_does_nothing_else() -> None:
+    encoder, mixed = (Encoder((9, 20, 20), feature_dim=7, channels=8, mixed_precision=m) for m in (False, True))
+    mixed.load_state_dict(encoder.state_dict())
+    z, z_mixed = encoder(obs(5)), mixed(obs(5))
+    assert z_mixed.dtype == torch.float32
+    assert 0.0 < (z - z_mixed).abs().max() < 0.05  # eight bits of a number, four layers
+    gradients = (torch.autograd.grad(x[:, 0].sum(), list(e.parameters())) for x, e in ((z, encoder), (z_mixed, mixed)))
+    for a, b in zip(*gradients, strict=True):
+        assert b.dtype == torch.float32
+        assert F.cosine_similarity(a.flatten(), b.flatten(), dim=0) > 0.98
+
+
 def test_initialisation_is_orthogonal() -> None:
     weight = DeterministicActor(50, 2, 16).net[2].weight
     torch.testing.assert_close(weight @ weight.T, torch.eye(16), rtol=1e-4, atol=1e-5)

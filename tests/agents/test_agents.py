@@ -123,15 +123,16 @@ class TestEveryAgent:
         learned = {id(p) for module in a.modules.values() for p in module.parameters() if p.requires_grad}
         assert set(listed) == learned
 
-    def test_resume_is_bit_identical(self, name: str) -> None:
-        a, obs = agent(name), np.zeros((9, 20, 20), np.uint8)
+    @pytest.mark.parametrize("mixed_precision", [False, True])
+    def test_resume_is_bit_identical(self, name: str, mixed_precision: bool) -> None:
+        a, obs = agent(name, mixed_precision=mixed_precision), np.zeros((9, 20, 20), np.uint8)
         for i in range(3):
             a.act(obs, i, explore=True)
             a.update(example(a, i), i)
         state = copied(a.state_dict())
         for leaf in leaves(state).values():
             assert isinstance(leaf, torch.Tensor) or json.dumps(leaf)
-        b = agent(name)
+        b = agent(name, mixed_precision=mixed_precision)
         b.load_state_dict(state)
         torch.rand(3)  # the global random state plays no part
         for i in range(3, 7):

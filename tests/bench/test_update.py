@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from cbm.agents import Setup, make_agent
-from cbm.bench.update import ACTION_DIM, OBS_SHAPE, PlainUpdate, rows
+from cbm.bench.update import ACTION_DIM, BFLOAT16_BAR, OBS_SHAPE, PlainUpdate, rows
 
 
 def test_the_reference_encodes_as_we_do() -> None:
@@ -26,7 +26,7 @@ def test_the_reference_encodes_as_we_do() -> None:
 def test_rows() -> None:
     told: list[str] = []
     found = list(rows(quick=True, report=told.append))
-    assert [row.bar for row in found] == ["<= 10", "<= 21300", ">= 4", ">= 3.5"]
+    assert [row.bar for row in found] == ["<= 10", "<= 21300", ">= 4", ">= 3.5", BFLOAT16_BAR]
     assert found[1].value < 21_400  # a small replay has relatively more of its last, half-empty blocks
     assert all(row.ours > 0 for row in found)
-    assert len(told) == 3
+    assert len(told) == 4

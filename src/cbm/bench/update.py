@@ -3,7 +3,8 @@
 The plain reference does the same arithmetic as published implementations do it: eager, NCHW layout, shifts by grid
 sampling of padded floats, one encoder pass over all images that keeps the graph of all of them (though only the
 current ones receive a gradient), Adam without fusion. Losses, heads and sizes are ours. Each side has a process of its
-own, because what a process does with freed memory is part of the difference; the two take turns.
+own, because what a process does with freed memory is part of the difference; the two take turns. In a second pair ours
+with convolutions in bfloat16 (`--mixed-precision`) is set against ours in 32 bits.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from time import perf_counter
 from types import TracebackType
-from typing import Self
+from typing import Literal, Self
 
 import numpy as np
 import torch
@@ -40,6 +41,8 @@ OBS_SHAPE = (9, 84, 84)
 ACTION_DIM = 6  # the most of any task: cheetah and walker
 SETUP = Setup(OBS_SHAPE, ACTION_DIM, action_repeat=4)
 EPISODE = 250  # agent steps at action repeat 4, the middle of the paper's tasks
+Kind = Literal["ours", "bfloat16", "plain"]
+BFLOAT16_BAR = ">= 1.2"  # on processors that have it; others emulate it, and fall below 1
 
 
 def rows(quick: bool = False, report: Callable[[str], None] = lambda what: None) -> Iterator[Row]:
@@ -52,23 +55,26 @@ def rows(quick: bool = False, report: Callable[[str], None] = lambda what: None)
         replay.close()
     for name, bar in (("drqv2+cbm", ">= 4"), ("drq+cbm", ">= 3.5")):
         report(f"update of {name}")
-        yield update_row(name, bar, rounds, batch_size)
+        yield update_row(name, "ours", "plain", bar, rounds, batch_size)
+    report("update in bfloat16")
+    yield update_row("drqv2+cbm", "bfloat16", "ours", BFLOAT16_BAR, rounds, batch_size)
 
 
-def update_row(name: str, bar: str, rounds: int, batch_size: int) -> Row:
-    """Our update of the agent `name` against the plain one, in turns."""
-    with Side(name, batch_size, plain=False) as own, Side(name, batch_size, plain=True) as other:
-        ours, reference = alternate(own, other, rounds=rounds, warmup=2)
-    return speedup(f"update of {name}, batch {batch_size}, seconds", "all", ours, reference, bar)
+def update_row(name: str, kind: Kind, reference: Kind, bar: str, rounds: int, batch_size: int) -> Row:
+    """An update of the agent `name` of one kind against another, in turns."""
+    with Side(name, batch_size, kind) as own, Side(name, batch_size, reference) as other:
+        seconds, reference_seconds = alternate(own, other, rounds=rounds, warmup=2)
+    how = "" if kind == "ours" else f" in {kind}"
+    return speedup(f"update of {name}{how}, batch {batch_size}, seconds", "all", seconds, reference_seconds, bar)
 
 
 class Side:
     """A process that makes one update whenever it is called."""
 
-    def __init__(self, name: str, batch_size: int, plain: bool) -> None:
+    def __init__(self, name: str, batch_size: int, kind: Kind) -> None:
         context = get_context("spawn")
         self._link, link = context.Pipe()
-        self._process = context.Process(target=_serve, args=(link, name, batch_size, plain), daemon=True)
+        self._process = context.Process(target=_serve, args=(link, name, batch_size, kind), daemon=True)
         self._process.start()
         link.close()
 
@@ -87,16 +93,16 @@ class Side:
         self._process.kill()
 
 
-def _serve(link: Connection, name: str, batch_size: int, plain: bool) -> None:
+def _serve(link: Connection, name: str, batch_size: int, kind: Kind) -> None:
     """The body of that process."""
-    config = replace(configs(name)[0], batch_size=batch_size)
+    config = replace(configs(name)[0], batch_size=batch_size, mixed_precision=kind == "bfloat16")
     agent = make_agent(name, SETUP, config)
     with tempfile.TemporaryDirectory() as folder:
         replay = filled_replay(Path(folder), 2 * EPISODE)
         batch = agent.sample(replay, np.random.default_rng(0))
         replay.close()
     update: Callable[[], object] = partial(PlainUpdate(name).update, batch)
-    if not plain:
+    if kind != "plain":
         update = partial(agent.update, batch, 0)
         keep_freed_memory()  # as `cbm train` does
     while True:
