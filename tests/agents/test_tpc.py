@@ -293,10 +293,10 @@ class TestMemory:
     def test_only_the_newest_frame_is_looked_at(self) -> None:
         a, obs = agent("tpc"), self.frames(2)
         obs[1, -3:] = obs[0, -3:]
-        assert torch.equal(*a.encode(obs))
-        assert torch.equal(*a.value(obs))
+        for look in (a.encode, a.value):  # rows of one product may round differently
+            torch.testing.assert_close(*look(obs), rtol=1e-5, atol=1e-5)
         obs[1, -3:] = 255 - obs[0, -3:]
-        assert not torch.equal(*a.encode(obs))
+        assert not torch.allclose(*a.encode(obs), rtol=1e-2, atol=1e-2)
 
 
 def test_exploration_adds_noise_to_the_actions() -> None:
