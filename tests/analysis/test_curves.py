@@ -18,12 +18,21 @@ from cbm.errors import CBMError
 
 
 def write_run(
-    path, agent="drqv2", seed=0, evals=((0, 1.0),), splits=("train", "unseen"), cut=False, task=None, batch=64, **env
+    path,
+    agent="drqv2",
+    seed=0,
+    evals=((0, 1.0),),
+    splits=("train", "unseen"),
+    cut=False,
+    task=None,
+    batch=64,
+    mixed=False,
+    **env,
 ):
     path.mkdir(parents=True)
     config = {
         "agent_name": agent,
-        "agent": {"batch_size": batch},
+        "agent": {"batch_size": batch, "mixed_precision": mixed},
         "preset": "laptop",
         "seed": seed,
         "env": {"task": task or "cartpole-swingup", "env_id": None, "distraction": "easy", **env},
@@ -67,10 +76,12 @@ def test_a_run_with_other_settings_is_no_seed_of_the_others(tmp_path):
     write_run(tmp_path / "a", seed=0)
     write_run(tmp_path / "b", seed=1)
     write_run(tmp_path / "c", seed=2, batch=128)
+    write_run(tmp_path / "d", seed=3, mixed=True)
     groups = group_runs(load(tmp_path))
     assert {group.method: [run.seed for run in group.runs] for group in groups} == {
         "drqv2": [0, 1],
         "drqv2 (batch_size 128)": [2],
+        "drqv2 (mixed_precision True)": [3],
     }
 
 
