@@ -51,7 +51,7 @@ def count_features(obs_shape: Sequence[int], channels: int, strides: Sequence[in
 class Encoder(nn.Module):
     """uint8 observation (B, C, H, W) -> latent z (B, D): 3x3 convolutions with ReLU, then FC, LayerNorm, tanh.
 
-    Runs in channels-last layout. `mixed_precision` runs the convolutions in bfloat16, which pays on processors that
+    Runs in channels-last layout. `mixed_precision` runs the convolutions in bfloat16, faster on processors that
     have it (and, untested, on CUDA).
     """
 

@@ -42,7 +42,7 @@ ACTION_DIM = 6  # the most of any task: cheetah and walker
 SETUP = Setup(OBS_SHAPE, ACTION_DIM, action_repeat=4)
 EPISODE = 250  # agent steps at action repeat 4, the middle of the paper's tasks
 Kind = Literal["ours", "bfloat16", "plain"]
-BFLOAT16_BAR = ">= 1.2"  # on processors that have it; others emulate it, and fall below 1
+BFLOAT16_BAR = ">= 1.2"  # on processors that have it; others emulate it
 
 
 def rows(quick: bool = False, report: Callable[[str], None] = lambda what: None) -> Iterator[Row]:

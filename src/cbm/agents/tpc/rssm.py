@@ -89,7 +89,7 @@ class Actor(nn.Module):
 
     mean_scale = 5.0  # Dreamer
 
-    def __init__(self, inputs: int, action_dim: int, hidden: int, first_std: float = 5.0) -> None:
+    def __init__(self, inputs: int, action_dim: int, hidden: int, first_std: float) -> None:
         super().__init__()
         self.shift = math.log(math.expm1(first_std))  # softplus brings it back
         self.net = head(inputs, hidden, 2 * action_dim, layers=4)
