@@ -122,9 +122,21 @@ def bounded_tanh(x: Tensor, bound: float) -> Tensor:
 
 def squashed_gaussian(gaussian: tuple[Tensor, Tensor], generator: torch.Generator) -> tuple[Tensor, Tensor]:
     """a = tanh(u), u ~ N(mean, exp(log_std)), reparametrised, for (mean, log_std); and log pi(a), (B, 1)."""
-    mean, log_std = gaussian
+    mean, _ = gaussian
     noise = torch.randn(mean.shape, generator=generator, device=mean.device, dtype=mean.dtype)
+    return squashed_action(gaussian, noise), squashed_log_prob(gaussian, noise)
+
+
+def squashed_action(gaussian: tuple[Tensor, Tensor], noise: Tensor) -> Tensor:
+    """The action that standard normal noise becomes."""
+    mean, log_std = gaussian
+    return torch.tanh(mean + log_std.exp() * noise)
+
+
+def squashed_log_prob(gaussian: tuple[Tensor, Tensor], noise: Tensor) -> Tensor:
+    """log pi of that action, summed over the last axis, which stays."""
+    mean, log_std = gaussian
     u = mean + log_std.exp() * noise
     log_normal = -0.5 * noise.square() - log_std - 0.5 * math.log(2 * math.pi)
     log_slope = 2.0 * (math.log(2.0) - u - F.softplus(-2.0 * u))  # log(1 - tanh(u)^2), without cancellation
-    return torch.tanh(u), (log_normal - log_slope).sum(dim=-1, keepdim=True)
+    return (log_normal - log_slope).sum(dim=-1, keepdim=True)

@@ -177,6 +177,52 @@ def test_the_losses_of_the_model_are_those_of_the_paper(negatives: str) -> None:
         assert losses[name].item() == pytest.approx(value, rel=1e-5), name
 
 
+def test_the_losses_of_the_behaviour_are_those_of_the_paper() -> None:
+    a = agent("tpc", horizon=4)
+    with torch.no_grad():
+        for p in a.target_critic.parameters():
+            p.mul_(1.1)  # not the critic itself
+    start = Belief(draw(2, 7, 10), draw(2, 7, 6, seed=1))
+    g = torch.Generator()
+    g.set_state(a.generator.get_state())
+    noise = double(torch.randn(4, 14, 2, generator=g))
+
+    def network(net: Any, x: Array) -> Array:
+        for layer in net[:-1:2]:
+            x = elu(linear(layer, x))
+        return linear(net[-1], x)
+
+    h, s = double(start.h).reshape(14, 10), double(start.s).reshape(14, 6)
+    features, log_pi = [], []
+    for t in range(4):
+        moments = network(a.actor.net, np.concatenate([s, h], axis=1))
+        mean, std = 5 * np.tanh(moments[:, :2] / 5), np.log1p(np.exp(moments[:, 2:] + np.log(np.exp(5.0) - 1))) + 1e-4
+        u = mean + std * noise[t]
+        normal = np.exp(-((u - mean) ** 2) / (2 * std**2)) / (std * np.sqrt(2 * np.pi))
+        log_pi.append(np.log(normal).sum(axis=1) - np.log(4 / (np.exp(u) + np.exp(-u)) ** 2).sum(axis=1))
+        h, prior_mean, prior_std = recur(a.rssm, h, s, np.tanh(u))
+        s = prior_mean + prior_std * double(torch.randn(14, 6, generator=g))
+        features.append(np.concatenate([s, h], axis=1))
+    reward, target, value = (
+        np.stack([network(net, x)[:, 0] for x in features]) for net in (a.reward, a.target_critic, a.critic)
+    )
+    returns = [target[3]]
+    for k in (2, 1, 0):
+        returns.insert(0, reward[k] + 0.99 * (0.05 * target[k + 1] + 0.95 * returns[0]))
+    pairs = list(enumerate(zip(returns[:3], value[:3], strict=True)))
+    expected = {
+        "loss/actor": -np.mean([0.99**k * v for k, (v, _) in pairs]),
+        "loss/critic": np.mean([0.99**k * (v - guess) ** 2 / 2 for k, (v, guess) in pairs]),
+        "tpc/imagined_reward": reward.mean(),
+        "tpc/imagined_return": np.mean(returns[:3]),
+        "actor/entropy": -np.mean(log_pi),
+    }
+    metrics = a._update_behaviour(start)
+    assert metrics.keys() == expected.keys()
+    for name, number in expected.items():
+        assert metrics[name].item() == pytest.approx(number, rel=1e-5), name
+
+
 class TestGradients:
     def learners(self, name: str) -> set[str]:
         """The modules, or layers of the recurrent model, that a loss of the model reaches."""

@@ -23,6 +23,7 @@ from cbm.agents import Setup, agent_names, make_agent
 from cbm.bench import Row, alternate
 from cbm.comparison import REFERENCE
 from cbm.config import make_config
+from cbm.memory import keep_freed_memory
 from cbm.nets import Encoder
 from cbm.replay import Replay
 
@@ -43,6 +44,7 @@ class Work(NamedTuple):
 def rows(quick: bool = False, report: Callable[[str], None] = lambda what: None) -> Iterator[Row]:
     """A row for every method. `quick` repeats less, for tests."""
     rounds = 1 if quick else 15
+    keep_freed_memory()  # as `cbm train` does
     with tempfile.TemporaryDirectory() as folder:
         replay = filled_replay(Path(folder))
         reference = Update(REFERENCE, replay)

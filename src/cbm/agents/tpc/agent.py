@@ -15,7 +15,7 @@ from cbm.agents.tpc.losses import centring, consistency, lambda_returns, predict
 from cbm.agents.tpc.rssm import RSSM, Actor, Belief, head
 from cbm.errors import CBMError
 from cbm.nets import Encoder
-from cbm.ops import linear_schedule, noisy_action, squashed_gaussian
+from cbm.ops import linear_schedule, noisy_action, squashed_action, squashed_gaussian, squashed_log_prob
 from cbm.replay import Replay
 from cbm.types import Metrics, Sequences
 
@@ -154,9 +154,9 @@ class TPC:
     def act(self, obs: np.ndarray, env_step: int, explore: bool) -> np.ndarray:
         code = self.encode(obs)
         belief, last_action = self._recall(len(code))
-        prior = self.rssm.predict(belief, last_action)
+        h = self.rssm.remember(belief, last_action)
         noise = torch.randn(code.shape, generator=self.generator, device=self.device) if explore else 0.0
-        belief = Belief(prior.h, code + prior.std * noise)
+        belief = Belief(h, code + self.rssm.predict(h).std * noise)
         if explore:
             action = squashed_gaussian(self.actor(belief.feature), self.generator)[0]
             action = noisy_action(action, self.config.exploration, self.generator)
@@ -256,13 +256,21 @@ class TPC:
 
         Gradients reach the actor through the actions and the model, not through what the actor sees.
         """
-        features, log_pis = [], []
-        for _ in range(self.config.horizon):
-            action, log_pi = squashed_gaussian(self.actor(belief.feature.detach()), self.generator)
-            belief = self.rssm.imagine(belief, action, self.generator)
-            features.append(belief.feature)
-            log_pis.append(log_pi)
-        return torch.stack(features), torch.stack(log_pis)
+        features, gaussians = [], []
+        noise = torch.randn(
+            self.config.horizon, len(belief.h), self.setup.action_dim, generator=self.generator, device=self.device
+        )
+        feature = belief.feature
+        for noise_t in noise:
+            gaussian = self.actor(feature.detach())
+            belief = self.rssm.imagine(belief, squashed_action(gaussian, noise_t), self.generator)
+            feature = belief.feature
+            features.append(feature)
+            gaussians.append(gaussian)
+        with torch.no_grad():
+            mean, log_std = (torch.stack(parts) for parts in zip(*gaussians, strict=True))
+            log_pi = squashed_log_prob((mean, log_std), noise)
+        return torch.stack(features), log_pi
 
     def _codes(self, obs: Tensor) -> Tensor:
         return self.code(self.encoder(obs[:, -_RGB:]))
@@ -277,7 +285,7 @@ class TPC:
         """The value (N, 1), in rewards as the environment gives them, if an episode began with these observations."""
         code = self.encode(obs)
         nothing, no_action = self.rssm.nothing(len(code)), code.new_zeros(len(code), self.setup.action_dim)
-        belief = Belief(self.rssm.predict(nothing, no_action).h, code)
+        belief = Belief(self.rssm.remember(nothing, no_action), code)
         return self.critic(belief.feature) * (self.setup.action_repeat / self.config.reward_scale)
 
     def state_dict(self) -> dict[str, Any]:

@@ -56,7 +56,9 @@ def centring(code: Tensor) -> Tensor:
 
 def lambda_returns(reward: Tensor, value: Tensor, discount: float, lambda_: float) -> Tensor:
     """R_t = r_t + gamma ((1 - lambda) v_{t+1} + lambda R_{t+1}), R_{T-1} = v_{T-1}; for (T, ...) gives (T - 1, ...)."""
-    returns = [value[-1]]
-    for r, v_next in zip(reward[:-1].flip(0), value[1:].flip(0), strict=True):
-        returns.append(r + discount * ((1.0 - lambda_) * v_next + lambda_ * returns[-1]))
-    return torch.stack(returns[:0:-1])
+    steps = torch.arange(len(reward) - 1, device=reward.device, dtype=reward.dtype)
+    decay = discount * lambda_
+    weights = (decay ** (steps - steps[:, None])).triu()  # of what step k adds to the return of step t <= k
+    added = reward[:-1] + (discount - decay) * value[1:]
+    added[-1] += decay * value[-1]
+    return (weights @ added.flatten(1)).view_as(added)

@@ -27,9 +27,8 @@ class Belief(NamedTuple):
 
 
 class Prior(NamedTuple):
-    """h_t, and the Gaussian that it predicts for the code of the image at t."""
+    """The Gaussian that h_t predicts for the code of the image at t."""
 
-    h: Tensor
     mean: Tensor
     std: Tensor
 
@@ -60,28 +59,35 @@ class RSSM(nn.Module):
         like = self.moments.weight
         return Belief(like.new_zeros(batch, self.deterministic), like.new_zeros(batch, self.stochastic))
 
-    def predict(self, belief: Belief, action: Tensor) -> Prior:
-        """One step on, before the image is seen."""
-        h = self.cell(F.elu(self.inputs(torch.cat([belief.s, action], dim=-1))), belief.h)
-        mean, std = self.moments(F.elu(self.hidden(h))).chunk(2, dim=-1)
-        return Prior(h, mean, F.softplus(std) + MIN_STD)
+    def remember(self, belief: Belief, action: Tensor) -> Tensor:
+        """h one step on, before the image is seen."""
+        return self.cell(F.elu_(self.inputs(torch.cat([belief.s, action], dim=-1))), belief.h)
+
+    def predict(self, h: Tensor) -> Prior:
+        """What the image will be."""
+        mean, std = self.moments(F.elu_(self.hidden(h))).chunk(2, dim=-1)
+        return Prior(mean, F.softplus(std) + MIN_STD)
 
     def imagine(self, belief: Belief, action: Tensor, generator: torch.Generator) -> Belief:
         """One step on, without an image."""
-        prior = self.predict(belief, action)
-        return Belief(prior.h, prior.mean + prior.std * _normal(prior.mean, generator))
+        h = self.remember(belief, action)
+        prior = self.predict(h)
+        return Belief(h, prior.mean + prior.std * _normal(prior.mean, generator))
 
     def observe(self, code: Tensor, action: Tensor, generator: torch.Generator) -> tuple[Belief, Prior]:
-        """Beliefs and priors (T, B, ...) along sequences of codes (T, B, S) and the actions (T, B, A) before them."""
-        belief, beliefs, priors = self.nothing(code.shape[1]), [], []
+        """Beliefs and priors (T, B, ...) along sequences of codes (T, B, S) and the actions (T, B, A) before them.
+
+        On the way a prior only tells how wide the noise is; to learn from, all are computed again, in one product.
+        """
+        belief, beliefs = self.nothing(code.shape[1]), []
         for code_t, action_t in zip(code, action, strict=True):
-            prior = self.predict(belief, action_t)
-            belief = Belief(prior.h, code_t + prior.std.detach() * _normal(code_t, generator))
+            h = self.remember(belief, action_t)
+            with torch.no_grad():
+                std = self.predict(h).std
+            belief = Belief(h, code_t + std * _normal(code_t, generator))
             beliefs.append(belief)
-            priors.append(prior)
         h, s = (torch.stack(parts) for parts in zip(*beliefs, strict=True))
-        _, mean, std = (torch.stack(parts) for parts in zip(*priors, strict=True))
-        return Belief(h, s), Prior(h, mean, std)
+        return Belief(h, s), self.predict(h)
 
 
 class Actor(nn.Module):
@@ -105,10 +111,13 @@ class Actor(nn.Module):
 
 
 def head(inputs: int, hidden: int, outputs: int, layers: int) -> nn.Sequential:
-    """`layers` hidden layers with ELU, and a linear one."""
+    """`layers` hidden layers with ELU, and a linear one.
+
+    In place, because the slope is then found from the result, without another exponential.
+    """
     parts: list[nn.Module] = []
     for _ in range(layers):
-        parts += [nn.Linear(inputs, hidden), nn.ELU()]
+        parts += [nn.Linear(inputs, hidden), nn.ELU(inplace=True)]
         inputs = hidden
     return nn.Sequential(*parts, nn.Linear(inputs, outputs)).apply(initialise)
 
