@@ -57,6 +57,13 @@ def elu(x: Array) -> Array:
     return np.where(x > 0, x, np.expm1(x))
 
 
+def network(net: Any, x: Array) -> Array:
+    """Linear layers with ELU between them."""
+    for layer in net[:-1:2]:
+        x = elu(linear(layer, x))
+    return linear(net[-1], x)
+
+
 def sigmoid(x: Array) -> Array:
     return 1 / (1 + np.exp(-x))
 
@@ -149,12 +156,9 @@ def test_the_losses_of_the_model_are_those_of_the_paper(negatives: str) -> None:
     for t in range(5):
         h, mean, std = recur(a.rssm, h, s, double(b.action[:, t]))
         s = code[t] + std * double(torch.randn(8, 6, generator=g))
-        hidden = np.concatenate([s, h], axis=1)
-        for layer in (a.reward[0], a.reward[2]):
-            hidden = elu(linear(layer, hidden))
         means.append(mean)
         stds.append(std)
-        rewards.append(linear(a.reward[4], hidden))
+        rewards.append(network(a.reward, np.concatenate([s, h], axis=1)))
         np.testing.assert_allclose(beliefs.h[t].detach(), h, rtol=1e-3, atol=1e-5)
     noisy = code + 0.2 * double(torch.randn(5, 8, 6, generator=g))
     mean, std = np.stack(means), np.stack(stds)
@@ -186,11 +190,6 @@ def test_the_losses_of_the_behaviour_are_those_of_the_paper() -> None:
     g = torch.Generator()
     g.set_state(a.generator.get_state())
     noise = double(torch.randn(4, 14, 2, generator=g))
-
-    def network(net: Any, x: Array) -> Array:
-        for layer in net[:-1:2]:
-            x = elu(linear(layer, x))
-        return linear(net[-1], x)
 
     h, s = double(start.h).reshape(14, 10), double(start.s).reshape(14, 6)
     features, log_pi = [], []
@@ -303,10 +302,7 @@ class TestMemory:
         for image in obs:
             h, _, _ = recur(a.rssm, h, s, action)
             s = double(a.encode(image))
-            x = np.concatenate([s, h], axis=1)
-            for layer in a.actor.net[:-1:2]:
-                x = elu(linear(layer, x))
-            action = np.tanh(5 * np.tanh(linear(a.actor.net[-1], x)[:, :2] / 5))
+            action = np.tanh(5 * np.tanh(network(a.actor.net, np.concatenate([s, h], axis=1))[:, :2] / 5))
             np.testing.assert_allclose(a.act(image, 0, explore=False), action[0], rtol=1e-3, atol=1e-5)
 
     def test_an_episode_begins_without_memory(self) -> None:

@@ -256,21 +256,18 @@ class TPC:
 
         Gradients reach the actor through the actions and the model, not through what the actor sees.
         """
-        features, gaussians = [], []
-        noise = torch.randn(
-            self.config.horizon, len(belief.h), self.setup.action_dim, generator=self.generator, device=self.device
-        )
-        feature = belief.feature
+        shape = (self.config.horizon, len(belief.h), self.setup.action_dim)
+        noise = torch.randn(shape, generator=self.generator, device=self.device)
+        features, gaussians = [belief.feature], []
         for noise_t in noise:
-            gaussian = self.actor(feature.detach())
+            gaussian = self.actor(features[-1].detach())
             belief = self.rssm.imagine(belief, squashed_action(gaussian, noise_t), self.generator)
-            feature = belief.feature
-            features.append(feature)
+            features.append(belief.feature)
             gaussians.append(gaussian)
         with torch.no_grad():
             mean, log_std = (torch.stack(parts) for parts in zip(*gaussians, strict=True))
             log_pi = squashed_log_prob((mean, log_std), noise)
-        return torch.stack(features), log_pi
+        return torch.stack(features[1:]), log_pi
 
     def _codes(self, obs: Tensor) -> Tensor:
         return self.code(self.encoder(obs[:, -_RGB:]))

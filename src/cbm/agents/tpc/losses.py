@@ -55,10 +55,14 @@ def centring(code: Tensor) -> Tensor:
 
 
 def lambda_returns(reward: Tensor, value: Tensor, discount: float, lambda_: float) -> Tensor:
-    """R_t = r_t + gamma ((1 - lambda) v_{t+1} + lambda R_{t+1}), R_{T-1} = v_{T-1}; for (T, ...) gives (T - 1, ...)."""
+    """R_t = r_t + gamma ((1 - lambda) v_{t+1} + lambda R_{t+1}), R_{T-1} = v_{T-1}; for (T, ...) gives (T - 1, ...).
+
+    Unrolled, with d = gamma lambda: R_t = sum_{k >= t} d^{k-t} (r_k + (gamma - d) v_{k+1}) + d^{T-1-t} v_{T-1}, so
+    all of them are one product with a triangular matrix.
+    """
     steps = torch.arange(len(reward) - 1, device=reward.device, dtype=reward.dtype)
-    decay = discount * lambda_
-    weights = (decay ** (steps - steps[:, None])).triu()  # of what step k adds to the return of step t <= k
+    decay = discount * lambda_  # d
+    weights = (decay ** (steps - steps[:, None])).triu()  # (t, k)
     added = reward[:-1] + (discount - decay) * value[1:]
-    added[-1] += decay * value[-1]
+    added[-1] += decay * value[-1]  # what follows the last step
     return (weights @ added.flatten(1)).view_as(added)
