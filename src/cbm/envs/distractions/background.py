@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import lru_cache
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator
+from threading import Lock
 
 import numpy as np
 from PIL import Image
@@ -77,25 +78,33 @@ def _training_names(source: VideoSource) -> set[str]:
 
 
 def _sky(source: str, clip: Clip, index: int) -> Sky:
-    frame = _Frame(source, clip, index)
-    return Sky(frame, lambda side: _pyramid(frame, side))
+    frame = (source, clip.name, index)  # not the clip itself, which may keep a file open
+    return Sky(frame, lambda side: _recent.get((*frame, side), lambda: _pyramid(clip[index], side)))
 
 
-class _Frame:
-    """A frame of a clip, hashed by what it is so that environments share the cache."""
-
-    def __init__(self, source: str, clip: Clip, index: int) -> None:
-        self.clip, self.index = clip, index
-        self._key = (source, clip.name, index)
-
-    def __hash__(self) -> int:
-        return hash(self._key)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Frame) and self._key == other._key
+def _pyramid(picture: np.ndarray, side: int) -> list[np.ndarray]:
+    full = Image.fromarray(picture).resize((SKY_SIZE, SKY_SIZE), Image.Resampling.BILINEAR)
+    return pyramid(np.asarray(full), side)
 
 
-@lru_cache(CACHED_FRAMES)
-def _pyramid(frame: _Frame, side: int) -> list[np.ndarray]:
-    picture = Image.fromarray(frame.clip[frame.index]).resize((SKY_SIZE, SKY_SIZE), Image.Resampling.BILINEAR)
-    return pyramid(np.asarray(picture), side)
+class _Recent:
+    """The textures shown last, by frame and size."""
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity, self._lock = capacity, Lock()
+        self._kept: OrderedDict[Hashable, list[np.ndarray]] = OrderedDict()
+
+    def get(self, key: Hashable, make: Callable[[], list[np.ndarray]]) -> list[np.ndarray]:
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key]
+        made = make()
+        with self._lock:
+            self._kept[key] = made
+            while len(self._kept) > self._capacity:
+                self._kept.popitem(last=False)
+        return made
+
+
+_recent = _Recent(CACHED_FRAMES)

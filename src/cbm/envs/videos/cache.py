@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 import zlib
@@ -55,7 +56,9 @@ def _open(path: Path) -> np.ndarray | None:
         return None
     except PermissionError as error:
         raise CBMError(f"no permission to read {path}. Use another cache: CBM_CACHE=/some/dir.") from error
-    except (OSError, ValueError, EOFError):
+    except (OSError, ValueError, EOFError) as error:
+        if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+            raise CBMError(f"cannot open {path}: too many open files. Raise the limit: ulimit -n 4096.") from error
         return None
     whole = isinstance(frames, np.ndarray) and frames.dtype == np.uint8 and frames.ndim == 4 and len(frames) > 0
     return frames if whole and frames.shape[3] == 3 else None
