@@ -77,6 +77,30 @@ def test_initialisation_is_orthogonal() -> None:
     torch.testing.assert_close(kernel @ kernel.T, 2 * torch.eye(32), rtol=1e-4, atol=1e-5)
 
 
+def test_what_other_methods_have_otherwise() -> None:
+    """Proto-RL and SVEA: pixels / 255, no ReLU after the last convolution, no tanh."""
+    encoder = Encoder((9, 20, 20), feature_dim=7, channels=8, pixel_offset=0.0, last_relu=False, tanh=False)
+    x = obs(5).float() / 255
+    for conv in encoder.convs[:-1]:
+        x = F.relu(conv(x))
+    x = encoder.convs[-1](x).permute(0, 2, 3, 1).flatten(1)
+    assert (x < 0).any()
+    torch.testing.assert_close(encoder.features(obs(5)), x, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(encoder(obs(5)), encoder.projection(x), rtol=1e-4, atol=1e-5)
+
+
+def test_delta_orthogonal_kernels_mix_the_channels_of_one_pixel() -> None:
+    convs = Encoder((9, 20, 20), channels=16, delta=True).convs
+    for conv in convs:
+        middle = conv.weight[:, :, 1, 1]
+        assert conv.weight.count_nonzero() == middle.count_nonzero() > 0
+        small, n = (middle @ middle.T, 16) if conv.in_channels == 16 else (middle.T @ middle, 9)
+        torch.testing.assert_close(small, 2 * torch.eye(n), rtol=1e-4, atol=1e-5)
+    x = torch.randn(2, 16, 5, 5)
+    expected = torch.einsum("oi,bihw->bohw", convs[1].weight[:, :, 1, 1], x[:, :, 1:-1, 1:-1])
+    torch.testing.assert_close(convs[1](x), expected, rtol=1e-4, atol=1e-5)
+
+
 def test_actors_stay_in_the_box() -> None:
     z = 100 * torch.randn(20, 5)
     assert DeterministicActor(5, 2, 8)(z).abs().max() <= 1

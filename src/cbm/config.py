@@ -128,6 +128,11 @@ class RunConfig:
             return self.agent.updates_per_env_step * (self.env.resolved().action_repeat or 1)
         return self.agent.updates_per_step
 
+    @property
+    def first_updates(self) -> int:
+        """How many come at once when the random steps are over, where the agent wants another number than usual."""
+        return getattr(self.agent, "first_updates", 0)
+
 
 def _paper(config: RunConfig) -> RunConfig:
     return config

@@ -31,6 +31,17 @@ def initialise(module: nn.Module) -> None:
         nn.init.zeros_(module.bias)
 
 
+def delta_orthogonal(module: nn.Module) -> None:
+    """Convolutions that begin as orthogonal products at each pixel: zero but in the middle of the kernel (SVEA)."""
+    if isinstance(module, nn.Conv2d):
+        middle = torch.empty(module.out_channels, module.in_channels)
+        nn.init.orthogonal_(middle, nn.init.calculate_gain("relu"))
+        row, column = (size // 2 for size in module.kernel_size)
+        with torch.no_grad():
+            module.weight.zero_()
+            module.weight[:, :, row, column] = middle
+
+
 def mlp(inputs: int, hidden: int, outputs: int) -> nn.Sequential:
     """Three fully connected layers: the shape of every head in the paper."""
     return nn.Sequential(
@@ -52,7 +63,8 @@ class Encoder(nn.Module):
     """uint8 observation (B, C, H, W) -> latent z (B, D): 3x3 convolutions with ReLU, then FC, LayerNorm, tanh.
 
     Runs in channels-last layout. `mixed_precision` runs the convolutions in bfloat16, faster on processors that
-    have it (and, untested, on CUDA).
+    have it (and, untested, on CUDA). The rest is for methods whose authors have it otherwise: `pixel_offset` is taken
+    off pixels / 255, `last_relu` and `tanh` end features and latents, `delta` begins with `delta_orthogonal`.
     """
 
     def __init__(
@@ -62,14 +74,22 @@ class Encoder(nn.Module):
         channels: int = 32,
         strides: Sequence[int] = (2, 1, 1, 1),
         mixed_precision: bool = False,
+        *,
+        pixel_offset: float = 0.5,
+        last_relu: bool = True,
+        tanh: bool = True,
+        delta: bool = False,
     ) -> None:
         super().__init__()
+        self.pixel_offset, self.last_relu, self.tanh = pixel_offset, last_relu, tanh
         inputs = [obs_shape[0], *[channels] * (len(strides) - 1)]
         self.convs = nn.ModuleList(nn.Conv2d(n, channels, 3, stride) for n, stride in zip(inputs, strides, strict=True))
         features = count_features(obs_shape, channels, strides)
         self.projection = nn.Sequential(nn.Linear(features, feature_dim), nn.LayerNorm(feature_dim))
         self.mixed_precision = mixed_precision
         self.apply(initialise)
+        if delta:
+            self.convs.apply(delta_orthogonal)
 
     def forward(self, obs: Tensor) -> Tensor:
         return torch.cat([self.latent(self._convolve(part)) for part in chunks(obs)])
@@ -80,19 +100,21 @@ class Encoder(nn.Module):
 
     def latent(self, features: Tensor) -> Tensor:
         """z (B, D) of features (B, F): `forward` is both in one."""
-        return torch.tanh(self.projection(features))
+        z = self.projection(features)
+        return torch.tanh(z) if self.tanh else z
 
     def _convolve(self, obs: Tensor) -> Tensor:
         first, *others = self.convs
         assert isinstance(first, nn.Conv2d)
         assert first.bias is not None
         # The input is pixels / 255 - 0.5. The first layer takes that over, which saves two passes over the images.
-        weight, bias = first.weight / 255.0, first.bias - 0.5 * first.weight.sum(dim=(1, 2, 3))
+        weight, bias = first.weight / 255.0, first.bias - self.pixel_offset * first.weight.sum(dim=(1, 2, 3))
         x = channels_last(obs).float()
         with torch.autocast(obs.device.type, torch.bfloat16, enabled=self.mixed_precision):
-            x = F.relu_(F.conv2d(x, weight, bias, first.stride))
+            x = F.conv2d(x, weight, bias, first.stride)
             for conv in others:
-                x = F.relu_(conv(x))
+                x = conv(F.relu_(x))
+            x = F.relu_(x) if self.last_relu else x
         return x.float().permute(0, 2, 3, 1).flatten(1)  # a view of channels-last memory: no copy
 
 

@@ -160,7 +160,10 @@ def _updates_due(at: At, config: RunConfig) -> int:
     """How many updates there should have been by now: the first comes when the seed steps are over."""
     repeat = config.env.action_repeat or 1
     first = max(1, -(-config.training.seed_steps // repeat))
-    return int(max(0, at.agent_step - first + 1) * config.updates_per_agent_step)
+    since, rate = at.agent_step - first, config.updates_per_agent_step
+    if since < 0:
+        return 0
+    return config.first_updates + int(since * rate) if config.first_updates else int((since + 1) * rate)
 
 
 def _episode_line(at: At, session: Session) -> dict[str, Any]:

@@ -26,7 +26,8 @@ SETTINGS = {
     "training.film": False,
 }
 OWN = {  # an episode has 11 frames, and an agent step is two environment steps
-    "tpc": {"agent.length": 8, "agent.memory_dim": 16, "agent.model_first": 4, "agent.updates_per_env_step": 0.5}
+    "svea": {"agent.first_updates": 0},
+    "tpc": {"agent.length": 8, "agent.memory_dim": 16, "agent.model_first": 4, "agent.updates_per_env_step": 0.5},
 }
 
 

@@ -10,10 +10,13 @@ import torch
 from PIL import Image
 from test_agents import SETUP, SIZES, agent, batch, shrunk
 
+from cbm import training
 from cbm.agents import make_agent
 from cbm.agents.svea import SVEA, SVEAConfig, stills
 from cbm.augment import random_convolution, random_overlay, random_shift
+from cbm.config import EnvConfig, make_config
 from cbm.errors import CBMError
+from cbm.logs import read_lines
 
 
 @pytest.mark.parametrize("augmentation", ["convolution", "overlay"])
@@ -81,7 +84,41 @@ def test_stills_come_evenly_from_the_training_videos(tmp_path: Path) -> None:
     assert all(torch.isfinite(value) for value in a.update(batch(n_step=1), 0).values())
 
 
+def test_the_paper_preset_is_its_authors_and_the_laptop_preset_is_as_the_others() -> None:
+    paper, laptop = (make_config("svea", preset=preset).agent for preset in ("paper", "laptop"))
+    for config, theirs in ((paper, True), (laptop, False)):
+        encoder = SVEA(shrunk(config, SIZES | {"conv_strides": (2, 1, 1, 1)}), SETUP).encoder
+        assert (encoder.pixel_offset == 0.0) == theirs
+        assert encoder.last_relu != theirs
+        assert (encoder.convs[1].weight.count_nonzero() <= 4 * 4) == theirs
+    assert (paper.first_updates, laptop.first_updates) == (1_000, 0)
+
+
+def test_many_updates_come_at_once_after_the_random_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1]))
+    values = {
+        "agent.batch_size": 4,
+        "agent.conv_channels": 2,
+        "agent.hidden_dim": 8,
+        "agent.first_updates": 12,
+        "training.seed_steps": 20,
+        "training.total_steps": 26,
+        "training.log_every": 2,
+        "training.eval_episodes": 1,
+        "training.eval_workers": 0,
+        "training.threads": 1,
+        "training.film": False,
+    }
+    env = EnvConfig(env_id="toy:PixelDot-v0", size=24, action_repeat=2)
+    config = make_config("svea", env, seed=1, overrides=[(name, str(value)) for name, value in values.items()])
+    assert training.train(config, tmp_path / "run", quiet=True).at.updates == 15
+    counts = [(x["env_step"], x["updates"]) for x in read_lines(tmp_path / "run" / "metrics.jsonl") if "updates" in x]
+    assert counts == [(20, 12), (22, 13), (24, 14), (26, 15)]
+
+
 def test_bad_input() -> None:
+    with pytest.raises(CBMError, match="first_updates must be 0 or more"):
+        SVEAConfig(first_updates=-1)
     with pytest.raises(CBMError, match="overlay needs images"):
         agent("svea", augmentation="overlay")
     with pytest.raises(CBMError, match="overlay_images must be at least 1"):

@@ -91,10 +91,10 @@ def seeded(seed: int) -> Iterator[None]:
         yield
 
 
-def make_encoder(config: AgentConfig, setup: Setup, kind: type[Encoder] = Encoder) -> Encoder:
-    encoder = kind(
-        setup.obs_shape, config.feature_dim, config.conv_channels, config.conv_strides, config.mixed_precision
-    )
+def make_encoder(config: AgentConfig, setup: Setup, kind: type[Encoder] = Encoder, **options: Any) -> Encoder:
+    """An encoder of these sizes; `options` are those that `kind` has besides."""
+    sizes = config.feature_dim, config.conv_channels, config.conv_strides
+    encoder = kind(setup.obs_shape, *sizes, config.mixed_precision, **options)
     if config.compile:
         encoder.compile(dynamic=False)
     return encoder

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cbm.agents.parts import Setup, as_batch, minimise, seeded, td_loss
+from cbm.agents.parts import Setup, as_batch, make_encoder, minimise, seeded, td_loss
 from cbm.agents.sac import SAC, SACConfig
 from cbm.augment import random_shift
 from cbm.nets import Encoder, count_features
@@ -71,7 +71,6 @@ class ProtoRL(SAC):
     """The objective alone trains the convolutions, on whose features it works; the critic trains the layer from them
     to the latent, as it trains its own first layer in the authors' code."""
 
-    encoder_type = CentredEncoder
     config: ProtoRLConfig
     encoder: CentredEncoder
     objective: Proto
@@ -83,6 +82,9 @@ class ProtoRL(SAC):
         super().__init__(config, setup, proto)
         self.target_encoder = deepcopy(self.encoder).requires_grad_(False)
         self.modules["target_encoder"] = self.target_encoder
+
+    def make_encoder(self) -> Encoder:
+        return make_encoder(self.config, self.setup, CentredEncoder)
 
     def update(self, batch: Batch, env_step: int) -> Metrics:
         config, batch, proto = self.config, batch.to(self.device), self.objective

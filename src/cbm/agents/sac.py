@@ -58,12 +58,10 @@ class Temperature(nn.Module):
 class SAC:
     """Everything but `update`, which says how a batch trains the encoder and the critic."""
 
-    encoder_type: type[Encoder] = Encoder
-
     def __init__(self, config: SACConfig, setup: Setup, objective: Objective | None = None) -> None:
         self.config, self.setup, self.device, self.objective = config, setup, setup.device, objective
         with seeded(setup.seed):
-            self.encoder = make_encoder(config, setup, self.encoder_type)
+            self.encoder = self.make_encoder()
             self.actor = GaussianActor(config.feature_dim, setup.action_dim, config.hidden_dim)
             self.critic = Critic(config.feature_dim, setup.action_dim, config.hidden_dim)
         self.target_critic = deepcopy(self.critic).requires_grad_(False)
@@ -88,6 +86,10 @@ class SAC:
         self.weights = {"critic": 1.0} | ({} if objective is None else dict(objective.weights))
         self.generator = torch.Generator(self.device).manual_seed(setup.seed)
         self.updates = 0
+
+    def make_encoder(self) -> Encoder:
+        """For agents whose encoder differs."""
+        return make_encoder(self.config, self.setup)
 
     @torch.no_grad()
     def act(self, obs: np.ndarray, env_step: int, explore: bool) -> np.ndarray:

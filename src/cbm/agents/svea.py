@@ -10,11 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cbm.agents.parts import Setup, minimise, td_loss
+from cbm.agents.parts import Setup, make_encoder, minimise, td_loss
 from cbm.agents.sac import SAC, SACConfig
 from cbm.augment import random_convolution, random_overlay, random_shift
 from cbm.errors import CBMError
-from cbm.nets import chunks
+from cbm.nets import Encoder, chunks
 from cbm.ops import soft_update
 from cbm.types import Batch, Metrics
 
@@ -45,15 +45,33 @@ class SVEAConfig(SACConfig):
     """Where the images of an overlay come from: builtin, davis, or a folder of videos; training videos only."""
     overlay_images: int = 300
     """How many stills of them."""
+    first_updates: int = 1_000
+    """Updates at once when the random steps are over (SVEA); 0: one, as at every other step."""
+    pixel_offset: float = 0.0
+    """What is taken off pixels / 255: nothing (SVEA); the paper's encoder takes off 0.5."""
+    last_relu: bool = False
+    """Whether ReLU follows the last convolution: not so (SVEA); it does in the paper's encoder."""
+    delta_orthogonal: bool = True
+    """Convolutions begin with zeros around an orthogonal matrix (SVEA); the paper's encoder fills the whole kernel."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.overlay_images < 1:
             raise CBMError(f"agent.overlay_images must be at least 1, not {self.overlay_images}")
+        if self.first_updates < 0:
+            raise CBMError(f"agent.first_updates must be 0 or more, not {self.first_updates}")
 
     def laptop(self) -> Self:
-        """As the others, with four times the updates: the critic learns to see through the augmentation besides."""
-        return replace(super().laptop(), updates_per_step=4.0)
+        """As the others, with their encoder and no updates at once, but four a step: the critic learns to see through
+        the augmentation besides."""
+        return replace(
+            super().laptop(),
+            updates_per_step=4.0,
+            first_updates=0,
+            pixel_offset=0.5,
+            last_relu=True,
+            delta_orthogonal=False,
+        )
 
 
 class SVEA(SAC):
@@ -77,6 +95,16 @@ class SVEA(SAC):
                     )
                 images = stills(config.overlay_videos, config.overlay_images, setup.obs_shape[1:])
             self.images = torch.as_tensor(images).to(self.device)
+
+    def make_encoder(self) -> Encoder:
+        config = self.config
+        return make_encoder(
+            config,
+            self.setup,
+            pixel_offset=config.pixel_offset,
+            last_relu=config.last_relu,
+            delta=config.delta_orthogonal,
+        )
 
     def update(self, batch: Batch, env_step: int) -> Metrics:
         config, batch = self.config, batch.to(self.device)
