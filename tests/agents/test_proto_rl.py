@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -13,19 +13,22 @@ from test_agents import SETUP, agent, batch
 from cbm.agents import make_agent
 from cbm.agents.proto_rl import ProtoRLConfig
 from cbm.augment import random_shift
+from cbm.config import make_config
 from cbm.errors import CBMError
 from cbm.objectives.proto import Proto, ProtoConfig
 from cbm.types import Batch
 
 B, D, K, P = 12, 5, 6, 7
-SMALL = ProtoConfig(prototypes=K, projection_dim=P, predictor_hidden=8, queue=15)
+SMALL = ProtoConfig(prototypes=K, projection_dim=P, predictor_hidden=8, queue=15)  # its authors'
+GUARDED = SMALL.laptop()  # with what ours adds against collapse
 
 
 def proto(config: ProtoConfig = SMALL) -> Proto:
     torch.manual_seed(0)
     objective = Proto(config, latent_dim=D, action_dim=2)
     with torch.no_grad():
-        objective.target_projector.outer.weight.add_(0.1 * torch.randn(P, 50))  # so that it differs from the other one
+        weight = objective.target_projector.outer.weight
+        weight.add_(0.1 * torch.randn_like(weight))  # so that it differs from the other one
         objective.prototypes.mul_(3.0)  # so that normalising them matters
     return objective
 
@@ -38,11 +41,12 @@ def linear(layer: Any, x: np.ndarray) -> np.ndarray:
     return x @ layer.weight.detach().double().numpy().T + layer.bias.detach().double().numpy()
 
 
-def project(projector: Any, x: np.ndarray, standardise: bool) -> np.ndarray:
-    x = linear(projector.inner[0], x)
-    x = (x - x.mean(axis=1, keepdims=True)) / np.sqrt(x.var(axis=1, keepdims=True) + 1e-5)  # LayerNorm
-    x = np.tanh(x)
-    return linear(projector.outer, standard(x) if standardise else x)
+def project(projector: Any, x: np.ndarray, config: ProtoConfig) -> np.ndarray:
+    if config.bottleneck:
+        x = linear(projector.inner[0], x)
+        x = (x - x.mean(axis=1, keepdims=True)) / np.sqrt(x.var(axis=1, keepdims=True) + 1e-5)  # LayerNorm
+        x = np.tanh(x)
+    return linear(projector.outer, standard(x) if config.standardise else x)
 
 
 def standard(x: np.ndarray) -> np.ndarray:
@@ -54,13 +58,13 @@ def loss(objective: Proto, z: torch.Tensor, z_next: torch.Tensor) -> torch.Tenso
     return objective.losses(z, nothing, nothing, z_next, lambda x: x)[0]["proto"]
 
 
-@pytest.mark.parametrize("standardise", [False, True])
-def test_the_loss_is_that_of_its_authors_with_standardised_latents_or_without(standardise: bool) -> None:
-    objective = proto(replace(SMALL, standardise=standardise))
+@pytest.mark.parametrize("config", [SMALL, replace(GUARDED, standardise=False), GUARDED])
+def test_the_loss_is_that_of_its_authors_with_what_ours_adds_or_without(config: ProtoConfig) -> None:
+    objective = proto(config)
     z, z_next = 0.3 * torch.randn(2, B, D, generator=torch.Generator().manual_seed(1)) + 0.5
     c = unit(objective.prototypes.detach().double().numpy())
-    x = project(objective.projector, z.double().numpy(), standardise)
-    x_next = project(objective.target_projector, z_next.double().numpy(), standardise)
+    x = project(objective.projector, z.double().numpy(), config)
+    x_next = project(objective.target_projector, z_next.double().numpy(), config)
     hidden = np.maximum(linear(objective.predictor[0], x), 0)
     p = np.exp(unit(linear(objective.predictor[2], hidden)) @ c.T / 0.1)
     p = p / p.sum(axis=1, keepdims=True)
@@ -86,7 +90,7 @@ def test_who_learns_from_it() -> None:
 
 
 def test_a_projection_does_not_depend_on_its_company() -> None:
-    objective = proto()
+    objective = proto(GUARDED)
     g = torch.Generator().manual_seed(1)
     past = 0.3 * torch.randn(200, B, D, generator=g) + 0.5
     for z in past:
@@ -111,31 +115,34 @@ def dots(seed: int, size: int = 32) -> Batch:
 def test_projections_of_similar_images_do_not_become_one() -> None:
     spread = {}
     for standardise in (False, True):
-        config = ProtoConfig(prototypes=32, projection_dim=16, predictor_hidden=32, queue=64, standardise=standardise)
-        a = agent("proto", proto=config, encoder_every=1, lr=1e-3, shift_pad=1)
+        config = ProtoConfig(prototypes=32, projection_dim=16, predictor_hidden=32, queue=64).laptop()
+        config = replace(config, standardise=standardise)
+        a = agent("proto", proto=config, encoder_every=1, lr=1e-3, shift_pad=1, pixel_offset=0.5)
         for i in range(60):
             a.update(dots(i), 0)
         spread[standardise] = a.encode(dots(60).obs).std(dim=0).mean().item()
     assert spread[False] < 0.1 < 0.2 < spread[True], spread  # 0.25: all over the sphere of 16 dimensions
 
 
-def test_novelty_is_the_distance_to_the_third_nearest_candidate() -> None:
-    objective = proto(replace(SMALL, standardise=False))
+@pytest.mark.parametrize("own_candidates", [False, True])
+def test_novelty_is_the_distance_to_the_third_nearest_candidate(own_candidates: bool) -> None:
+    objective = proto(replace(SMALL, own_candidates=own_candidates))
     g = torch.Generator().manual_seed(0)
     for _ in range(4):
         z = torch.randn(B, D, generator=g)
         pointer = int(objective.pointer)
         before = objective.queue.clone()
         novelty = objective.novelty(z, g)
-        x = unit(project(objective.projector, z.double().numpy(), standardise=False))
+        x = unit(project(objective.projector, z.double().numpy(), SMALL))
         assert int(objective.pointer) == (pointer + K) % 15
         fresh = [(pointer + i) % 15 for i in range(K)]
         old = [i for i in range(15) if i not in fresh]
         assert torch.equal(objective.queue[old], before[old])
         for row in objective.queue[fresh].numpy():  # each is a projection of the batch
             assert np.abs(x - row).max(axis=1).min() < 1e-5
-        distance = np.linalg.norm(x[:, None] - before.double().numpy()[None], axis=2)
-        np.testing.assert_allclose(novelty[:, 0], np.sort(distance, axis=1)[:, 2], rtol=1e-4)
+        candidates = objective.queue if own_candidates else before
+        distance = np.linalg.norm(x[:, None] - candidates.double().numpy()[None], axis=2)
+        np.testing.assert_allclose(novelty[:, 0], np.sort(distance, axis=1)[:, 2], rtol=1e-4, atol=1e-3)
 
 
 def test_slow_copies_follow() -> None:
@@ -167,8 +174,42 @@ def test_the_critic_trains_the_last_layer_and_no_convolution() -> None:
     assert not torch.equal(before[1], a.encoder.projection[0].weight)
 
 
+def test_the_paper_preset_is_its_authors() -> None:
+    """Projections and latents by hand, from Proto-RL's code: Linear(features); LayerNorm(Linear(features))."""
+    a, b = agent("proto"), batch(n_step=1)
+    with torch.no_grad():
+        x = b.obs.float() / 255
+        for conv in a.encoder.convs:
+            x = torch.relu(conv(x))
+        x = x.permute(0, 2, 3, 1).flatten(1)
+        z = torch.nn.functional.linear(x, a.encoder.projection[0].weight, a.encoder.projection[0].bias)
+        z = (z - z.mean(dim=1, keepdim=True)) / (z.var(dim=1, keepdim=True, unbiased=False) + 1e-5).sqrt()
+        projected = linear(a.objective.projector.outer, x.double().numpy())
+        torch.testing.assert_close(a.encoder(b.obs), z, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(a.encode(b.obs), unit(projected), rtol=1e-3, atol=1e-5)
+    assert not list(a.objective.projector.inner.parameters())
+
+
+def test_what_the_laptop_preset_adds_is_named() -> None:
+    paper, laptop = (make_config("proto", preset=preset).agent for preset in ("paper", "laptop"))
+    own = {"pixel_offset", "latent_tanh", "centre_features", "proto"}
+    shared = {"conv_strides", "batch_size", "hidden_dim", "lr"}  # the same for every agent
+    assert {f.name for f in fields(paper) if getattr(paper, f.name) != getattr(laptop, f.name)} == own | shared
+    guards = {f.name for f in fields(paper.proto) if getattr(paper.proto, f.name) != getattr(laptop.proto, f.name)}
+    assert guards == {"bottleneck", "standardise", "own_candidates"}
+
+
+def test_the_critic_sees_what_the_encoder_has_just_learned(monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b, seen = agent("proto", shift_pad=0, lr=1e-2), batch(n_step=1), []
+    first, latent = a.encode(b.obs), a.encoder.latent
+    monkeypatch.setattr(a.encoder, "latent", lambda features: (seen.append(features), latent(features))[1])
+    a.update(b, 0)
+    torch.testing.assert_close(seen[0], a.encoder.features(b.obs))
+    assert not torch.allclose(a.encode(b.obs), first)
+
+
 def test_the_latent_is_made_of_what_differs() -> None:
-    a = agent("proto")
+    a = agent("proto", centre_features=True, latent_tanh=True, pretrain_steps=1)  # which is over: features stay
     first, second = batch(0, n_step=1), batch(1, n_step=1)
     features = []
     for b in (first, second):
@@ -176,7 +217,7 @@ def test_the_latent_is_made_of_what_differs() -> None:
         with torch.no_grad():
             features.append(a.encoder.features(random_shift(b.obs, a.generator, a.config.shift_pad)).mean(dim=0))
         a.generator.manual_seed(7)
-        a.update(b, 0)
+        a.update(b, 1)
     torch.testing.assert_close(a.encoder.average, 0.95 * features[0] + 0.05 * features[1])
     x = a.encoder.features(first.obs)
     torch.testing.assert_close(a.encoder(first.obs), torch.tanh(a.encoder.projection(x - a.encoder.average)))
@@ -212,6 +253,8 @@ def test_bad_input() -> None:
         ProtoConfig(prototypes=1)
     with pytest.raises(CBMError, match="at least 512 long, not 100"):
         ProtoConfig(queue=100)
+    with pytest.raises(CBMError, match="bottleneck must be 0"):
+        ProtoConfig(bottleneck=-1)
     with pytest.raises(CBMError, match="neighbours"):
         ProtoConfig(neighbours=0)
     with pytest.raises(CBMError, match="cannot carry"):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from cbm.augment import random_shift
 from cbm.nets import Encoder, count_features
 from cbm.objectives.proto import Proto, ProtoConfig
 from cbm.ops import soft_update
-from cbm.types import Batch, Losses, Metrics
+from cbm.types import Batch, Metrics
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,20 @@ class ProtoRLConfig(SACConfig):
     pretrain_steps: int = 0
     """Environment steps with the intrinsic reward alone; afterwards encoder and prototypes stay as they are. Proto-RL:
     half of the run. 0 trains them together with the task, as every other method does."""
+    pixel_offset: float = 0.0
+    """What is taken off pixels / 255: nothing (Proto-RL); the paper's encoder takes off 0.5."""
+    latent_tanh: bool = False
+    """Whether the latent ends with tanh: not so (Proto-RL); it does in the paper's encoder."""
+    centre_features: bool = False
+    """Whether the latent is made of features less their average. Proto-RL takes features as they are."""
     proto: ProtoConfig = ProtoConfig()  # noqa: RUF009 - frozen
     """Projector, prototypes, candidates."""
+
+    def laptop(self) -> Self:
+        """As the others, with their encoder, and with what keeps projections and latents from collapsing."""
+        return replace(
+            super().laptop(), pixel_offset=0.5, latent_tanh=True, centre_features=True, proto=self.proto.laptop()
+        )
 
 
 class CentredEncoder(Encoder):
@@ -72,7 +84,6 @@ class ProtoRL(SAC):
     to the latent, as it trains its own first layer in the authors' code."""
 
     config: ProtoRLConfig
-    encoder: CentredEncoder
     objective: Proto
 
     def __init__(self, config: ProtoRLConfig, setup: Setup, objective: None = None) -> None:
@@ -84,42 +95,47 @@ class ProtoRL(SAC):
         self.modules["target_encoder"] = self.target_encoder
 
     def make_encoder(self) -> Encoder:
-        return make_encoder(self.config, self.setup, CentredEncoder)
+        config = self.config
+        kind = CentredEncoder if config.centre_features else Encoder
+        return make_encoder(config, self.setup, kind, pixel_offset=config.pixel_offset, tanh=config.latent_tanh)
 
     def update(self, batch: Batch, env_step: int) -> Metrics:
-        config, batch, proto = self.config, batch.to(self.device), self.objective
+        config, batch = self.config, batch.to(self.device)
         pretraining = env_step < config.pretrain_steps
-        learns = (pretraining or not config.pretrain_steps) and self.updates % config.encoder_every == 0
-        losses: Losses = {}
         metrics: Metrics = {}
         obs = random_shift(batch.obs, self.generator, config.shift_pad)
         next_obs = random_shift(batch.next_obs, self.generator, config.shift_pad)
-        with torch.set_grad_enabled(learns):
-            features = self.encoder.features(obs)
+        if (pretraining or not config.pretrain_steps) and self.updates % config.encoder_every == 0:
+            metrics |= self._update_encoder(obs, next_obs, batch)
         with torch.no_grad():
-            features_next = self.encoder.features(next_obs)
+            features, features_next = self.encoder.features(obs), self.encoder.features(next_obs)
+        if isinstance(self.encoder, CentredEncoder):
             self.encoder.follow(features)
-        if learns:
-            with torch.no_grad():
-                slow = self.target_encoder.features(next_obs)
-            losses, metrics = proto.losses(features, batch.action, batch.reward, slow, self.actor.mean)
 
         reward = torch.zeros_like(batch.reward) if pretraining else batch.n_step_reward
         if pretraining or config.intrinsic_weight:
-            novelty = proto.novelty(features_next, self.generator)
+            novelty = self.objective.novelty(features_next, self.generator)
             reward = reward + (1.0 if pretraining else config.intrinsic_weight) * novelty
             metrics["proto/novelty"] = novelty.mean()
-        z = self.encoder.latent(features.detach())
+        z = self.encoder.latent(features)
         with torch.no_grad():
             target = reward + batch.n_step_discount * self.soft_value(self.encoder.latent(features_next))
         q = self.critic(z, batch.action)
-        losses["critic"] = td_loss(q, target)
-        steps = {"critic": 1, "projection": config.projection_steps} | ({"encoder": 1} if learns else {})
-        metrics |= minimise(losses, {name: self.weights[name] for name in losses}, steps, self.optimizers)
-        if learns:
-            soft_update(self.target_encoder.parameters(), self.encoder.parameters(), config.encoder_rate)
-            proto.follow(config.encoder_rate)
+        steps = {"critic": 1, "projection": config.projection_steps}
+        metrics |= minimise({"critic": td_loss(q, target)}, {"critic": 1.0}, steps, self.optimizers)
         return metrics | self._finish_update(z, q[0], target)
+
+    def _update_encoder(self, obs: Tensor, next_obs: Tensor, batch: Batch) -> Metrics:
+        """One step on convolutions, projector, predictor and prototypes; then their slow copies follow."""
+        proto, rate = self.objective, self.config.encoder_rate
+        with torch.no_grad():
+            slow = self.target_encoder.features(next_obs)
+        features = self.encoder.features(obs)
+        losses, metrics = proto.losses(features, batch.action, batch.reward, slow, self.actor.mean)
+        metrics |= minimise(losses, proto.weights, {"encoder": 1}, self.optimizers)
+        soft_update(self.target_encoder.parameters(), self.encoder.parameters(), rate)
+        proto.follow(rate)
+        return metrics
 
     @torch.no_grad()
     def encode(self, obs: np.ndarray | Tensor) -> Tensor:

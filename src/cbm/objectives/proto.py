@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
@@ -28,12 +28,13 @@ class ProtoConfig:
     temperature: float = 0.1
     """tau, of the predicted and of the target assignment."""
     sinkhorn_iterations: int = 3
-    bottleneck: int = 50
-    """Length of what the projector makes of features before it projects: FC, LayerNorm and tanh, as the paper's encoder
-    ends. Proto-RL projects features at once."""
-    standardise: bool = True
-    """That is standardised over the batch, as batch normalisation does in SwAV's projector. Proto-RL's has none.
-    Without it all projections become one where images differ little (undistracted cartpole)."""
+    bottleneck: int = 0
+    """Length of what the projector makes of features before it projects (FC, LayerNorm and tanh, as the paper's encoder
+    ends); 0 projects features at once (Proto-RL)."""
+    standardise: bool = False
+    """Whether what is projected is standardised over the batch, as in SwAV's projector. Proto-RL's is not."""
+    own_candidates: bool = True
+    """Whether the batch's own candidates are in the queue before the intrinsic reward is measured (Proto-RL)."""
     queue: int = 2048
     """Candidates that the intrinsic reward compares with."""
     neighbours: int = 3
@@ -49,6 +50,12 @@ class ProtoConfig:
             )
         if not 1 <= self.neighbours <= self.queue:
             raise CBMError(f"Proto-RL's neighbours must lie between 1 and {self.queue}, not {self.neighbours}")
+        if self.bottleneck < 0:
+            raise CBMError(f"Proto-RL's bottleneck must be 0 (none) or more, not {self.bottleneck}")
+
+    def laptop(self) -> ProtoConfig:
+        """Against collapse where images differ little, and for batches with fewer observations than prototypes."""
+        return replace(self, bottleneck=50, standardise=True, own_candidates=False)
 
 
 class Projector(nn.Module):
@@ -56,13 +63,14 @@ class Projector(nn.Module):
 
     def __init__(self, features: int, config: ProtoConfig) -> None:
         super().__init__()
-        size = config.bottleneck
-        self.inner = nn.Sequential(nn.Linear(features, size), nn.LayerNorm(size), nn.Tanh())
+        size = config.bottleneck or features
+        inner = [nn.Linear(features, size), nn.LayerNorm(size), nn.Tanh()] if config.bottleneck else []
+        self.inner = nn.Sequential(*inner)
         self.norm = nn.BatchNorm1d(size, affine=False) if config.standardise else None
         self.outer = nn.Linear(size, config.projection_dim)
 
     def forward(self, features: Tensor) -> Tensor:
-        """Standardised over this batch."""
+        """Standardised over this batch, if at all."""
         x = self.inner(features)
         return self.outer(x if self.norm is None else self.norm(x))
 
@@ -135,15 +143,22 @@ class Proto(Objective):
     def novelty(self, features: Tensor, generator: torch.Generator) -> Tensor:
         """The intrinsic reward of features (B, F): how far their projections are from the candidates, (B, 1).
 
-        Then each prototype draws one projection out of the batch, the likelier the more similar, for the queue.
+        Each prototype draws one projection out of the batch, the likelier the more similar, as its new candidate.
         """
-        x, prototypes = self.embed(features), F.normalize(self.prototypes, dim=1)
+        x = self.embed(features)
+        if self.config.own_candidates:
+            self._enqueue(x, generator)
         distance = torch.cdist(x, self.queue).kthvalue(self.config.neighbours, dim=1, keepdim=True).values
+        if not self.config.own_candidates:
+            self._enqueue(x, generator)
+        return distance
+
+    def _enqueue(self, x: Tensor, generator: torch.Generator) -> None:
+        prototypes = F.normalize(self.prototypes, dim=1)
         drawn = torch.multinomial(F.softmax(prototypes @ x.T, dim=1), 1, generator=generator).squeeze(1)
         slots = (self.pointer + torch.arange(len(drawn), device=x.device)) % len(self.queue)
         self.queue[slots] = x[drawn]
         self.pointer.add_(len(drawn)).remainder_(len(self.queue))
-        return distance
 
     def follow(self, rate: float) -> None:
         """Move the slow projector towards the one that learns."""
