@@ -81,9 +81,10 @@ def test_what_other_methods_have_otherwise() -> None:
     """Proto-RL and SVEA: pixels / 255, no ReLU after the last convolution, no tanh."""
     encoder = Encoder((9, 20, 20), feature_dim=7, channels=8, pixel_offset=0.0, last_relu=False, tanh=False)
     x = obs(5).float() / 255
-    for conv in encoder.convs[:-1]:
+    *others, last = encoder.convs
+    for conv in others:
         x = F.relu(conv(x))
-    x = encoder.convs[-1](x).permute(0, 2, 3, 1).flatten(1)
+    x = last(x).permute(0, 2, 3, 1).flatten(1)
     assert (x < 0).any()
     torch.testing.assert_close(encoder.features(obs(5)), x, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(encoder(obs(5)), encoder.projection(x), rtol=1e-4, atol=1e-5)
@@ -121,7 +122,7 @@ def test_compiled_equals_eager() -> None:
     encoder = Encoder((9, 20, 20), feature_dim=7, channels=4)
     eager = encoder(obs(4))
     gradient = torch.autograd.grad(eager.square().sum(), list(encoder.parameters()))
-    encoder.compile(dynamic=False)
+    encoder.convs.compile(dynamic=False)
     compiled = encoder(obs(4))
     torch.testing.assert_close(compiled, eager, rtol=1e-3, atol=1e-4)
     for a, b in zip(torch.autograd.grad(compiled.square().sum(), list(encoder.parameters())), gradient, strict=True):

@@ -59,12 +59,43 @@ def count_features(obs_shape: Sequence[int], channels: int, strides: Sequence[in
     return channels * height * width
 
 
+class Convolutions(nn.ModuleList):
+    """uint8 observations (B, C, H, W) -> features (B, F): 3x3 convolutions with ReLU, in channels-last layout."""
+
+    def __init__(
+        self,
+        inputs: int,
+        channels: int,
+        strides: Sequence[int],
+        mixed_precision: bool = False,
+        pixel_offset: float = 0.5,
+        last_relu: bool = True,
+    ) -> None:
+        widths = [inputs, *[channels] * (len(strides) - 1)]
+        super().__init__(nn.Conv2d(n, channels, 3, stride) for n, stride in zip(widths, strides, strict=True))
+        self.mixed_precision, self.pixel_offset, self.last_relu = mixed_precision, pixel_offset, last_relu
+
+    def forward(self, obs: Tensor) -> Tensor:
+        first, *others = self
+        assert isinstance(first, nn.Conv2d)
+        assert first.bias is not None
+        # The input is pixels / 255 - 0.5. The first layer takes that over, which saves two passes over the images.
+        weight, bias = first.weight / 255.0, first.bias - self.pixel_offset * first.weight.sum(dim=(1, 2, 3))
+        x = channels_last(obs).to(weight.dtype)
+        with torch.autocast(obs.device.type, torch.bfloat16, enabled=self.mixed_precision):
+            x = F.conv2d(x, weight, bias, first.stride)
+            for conv in others:
+                x = conv(F.relu_(x))
+            x = F.relu_(x) if self.last_relu else x
+        return x.to(weight.dtype).permute(0, 2, 3, 1).flatten(1)  # a view of channels-last memory: no copy
+
+
 class Encoder(nn.Module):
     """uint8 observation (B, C, H, W) -> latent z (B, D): 3x3 convolutions with ReLU, then FC, LayerNorm, tanh.
 
-    Runs in channels-last layout. `mixed_precision` runs the convolutions in bfloat16, faster on processors that
-    have it (and, untested, on CUDA). The rest is for methods whose authors have it otherwise: `pixel_offset` is taken
-    off pixels / 255, `last_relu` and `tanh` end features and latents, `delta` begins with `delta_orthogonal`.
+    `mixed_precision` runs the convolutions in bfloat16, faster on processors that have it (and, untested, on CUDA).
+    The rest is for methods whose authors have it otherwise: `pixel_offset` is taken off pixels / 255, `last_relu` and
+    `tanh` end features and latents, `delta` begins with `delta_orthogonal`.
     """
 
     def __init__(
@@ -81,41 +112,25 @@ class Encoder(nn.Module):
         delta: bool = False,
     ) -> None:
         super().__init__()
-        self.pixel_offset, self.last_relu, self.tanh = pixel_offset, last_relu, tanh
-        inputs = [obs_shape[0], *[channels] * (len(strides) - 1)]
-        self.convs = nn.ModuleList(nn.Conv2d(n, channels, 3, stride) for n, stride in zip(inputs, strides, strict=True))
+        self.tanh = tanh
+        self.convs = Convolutions(obs_shape[0], channels, strides, mixed_precision, pixel_offset, last_relu)
         features = count_features(obs_shape, channels, strides)
         self.projection = nn.Sequential(nn.Linear(features, feature_dim), nn.LayerNorm(feature_dim))
-        self.mixed_precision = mixed_precision
         self.apply(initialise)
         if delta:
             self.convs.apply(delta_orthogonal)
 
     def forward(self, obs: Tensor) -> Tensor:
-        return torch.cat([self.latent(self._convolve(part)) for part in chunks(obs)])
+        return torch.cat([self.latent(self.convs(part)) for part in chunks(obs)])
 
     def features(self, obs: Tensor) -> Tensor:
         """What the convolutions make of observations, (B, F)."""
-        return torch.cat([self._convolve(part) for part in chunks(obs)])
+        return torch.cat([self.convs(part) for part in chunks(obs)])
 
     def latent(self, features: Tensor) -> Tensor:
         """z (B, D) of features (B, F): `forward` is both in one."""
         z = self.projection(features)
         return torch.tanh(z) if self.tanh else z
-
-    def _convolve(self, obs: Tensor) -> Tensor:
-        first, *others = self.convs
-        assert isinstance(first, nn.Conv2d)
-        assert first.bias is not None
-        # The input is pixels / 255 - 0.5. The first layer takes that over, which saves two passes over the images.
-        weight, bias = first.weight / 255.0, first.bias - self.pixel_offset * first.weight.sum(dim=(1, 2, 3))
-        x = channels_last(obs).float()
-        with torch.autocast(obs.device.type, torch.bfloat16, enabled=self.mixed_precision):
-            x = F.conv2d(x, weight, bias, first.stride)
-            for conv in others:
-                x = conv(F.relu_(x))
-            x = F.relu_(x) if self.last_relu else x
-        return x.float().permute(0, 2, 3, 1).flatten(1)  # a view of channels-last memory: no copy
 
 
 class Critic(nn.Module):

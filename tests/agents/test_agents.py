@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from copy import deepcopy
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -211,6 +212,22 @@ class TestModelFree:
         a.update(batch(), 0)
         assert a.optimizers["actor"].state_dict()["state"][0]["step"].item() == 1  # every second update
         assert not all(torch.equal(x, y) for x, y in zip(critic, a.critic.parameters(), strict=True))
+
+    def test_the_actor_sees_latents_after_the_step(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Those of plain images, through the convolutions before the step and the projection after it.
+
+        Proto-RL's convolutions have a step of their own, before: its actor sees what the whole stepped encoder sees.
+        """
+        a, b, seen = agent(name, shift_pad=0), batch(), []
+        before, actor_loss = deepcopy(a.encoder), a.actor_loss
+        monkeypatch.setattr(a, "actor_loss", lambda z, *rest: (seen.append(z), actor_loss(z, *rest))[1])
+        a.update(b, 0)
+        with torch.no_grad():
+            convs, others = (a.encoder.convs, before.convs)[:: 1 if name == "proto" else -1]
+            torch.testing.assert_close(seen[0], a.encoder.latent(convs(b.obs)))
+            for z in (before(b.obs), a.encoder.latent(others(b.obs))):
+                assert (seen[0] - z).abs().max() > 1e-4
+        assert not seen[0].requires_grad
 
     def test_rewards_and_discounts_of_what_it_samples(self, name: str, tmp_path: Path) -> None:
         a = agent(name)

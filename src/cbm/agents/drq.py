@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from cbm.agents.parts import critic_blocked, minimise, td_loss
+from cbm.agents.parts import critic_blocked, features_shifted, minimise, td_loss
 from cbm.agents.sac import SAC, SACConfig
 from cbm.types import Batch, Losses, Metrics
 
@@ -37,21 +37,19 @@ class DrQ(SAC):
         with torch.no_grad():
             z_next = self._encode(batch.next_obs, config.shifts)  # (shifts * B, D)
         blocked = critic_blocked(self.objective)
-        z = self._encode(batch.obs, 1 if blocked else config.shifts)
+        features = features_shifted(self.encoder, batch.obs, config.shift_pad, self.generator)
+        z = self.encoder.latent(features)
         if self.objective is not None:
-            losses, metrics = self.objective.losses(
-                z[:size], batch.action, batch.reward, z_next[:size], self.actor.mean
-            )
-        if blocked:  # the other shifts are for the critic alone, so nothing carries a gradient there
-            with torch.no_grad():
-                z = torch.cat([z, self._encode(batch.obs, config.shifts - 1)])
+            losses, metrics = self.objective.losses(z, batch.action, batch.reward, z_next[:size], self.actor.mean)
+        with torch.set_grad_enabled(not blocked):  # the other shifts are for the critic alone
+            z = torch.cat([z, self._encode(batch.obs, config.shifts - 1)])
 
         q = self.critic(z, batch.action.repeat(config.shifts, 1))
         target = self.target(batch, z_next)
         losses["critic"] = td_loss(q, target.repeat(config.shifts, 1))
         steps = {"encoder": 1, "projection": config.projection_steps, "critic": 1}
         metrics |= minimise(losses, self.weights, steps, self.optimizers)
-        return metrics | self._finish_update(z[:size], q[0], target)
+        return metrics | self._finish_update(features, q[0], target)
 
     def target(self, batch: Batch, z_next: Tensor) -> Tensor:
         """y = r + gamma * mean over shifts of (min_i Q_i'(z', a') - alpha log pi(a' | z')), a' ~ pi(z')."""

@@ -18,6 +18,7 @@ from cbm.agents.parts import (
     critic_blocked,
     encode_shifted,
     encoder_optimizers,
+    features_shifted,
     make_encoder,
     minimise,
     pack,
@@ -104,7 +105,8 @@ class DrQv2:
 
     def update(self, batch: Batch, env_step: int) -> Metrics:
         config, batch, std = self.config, batch.to(self.device), self.noise(env_step)
-        z = self._encode(batch.obs)
+        features = features_shifted(self.encoder, batch.obs, config.shift_pad, self.generator)
+        z = self.encoder.latent(features)
         losses: Losses = {}
         metrics: Metrics = {}
         with torch.no_grad():
@@ -126,9 +128,9 @@ class DrQv2:
         }
 
         if self.updates % config.actor_every == 0:
-            metrics |= minimise(
-                {"actor": self.actor_loss(z.detach(), std)}, {"actor": 1.0}, {"actor": 1}, self.optimizers
-            )
+            with torch.no_grad():
+                z = self.encoder.latent(features)  # through the projection as it is now
+            metrics |= minimise({"actor": self.actor_loss(z, std)}, {"actor": 1.0}, {"actor": 1}, self.optimizers)
         if self.updates % config.target_every == 0:
             soft_update(self.target_critic.parameters(), self.critic.parameters(), config.target_rate)
         self.updates += 1

@@ -96,13 +96,18 @@ def make_encoder(config: AgentConfig, setup: Setup, kind: type[Encoder] = Encode
     sizes = config.feature_dim, config.conv_channels, config.conv_strides
     encoder = kind(setup.obs_shape, *sizes, config.mixed_precision, **options)
     if config.compile:
-        encoder.compile(dynamic=False)
+        encoder.convs.compile(dynamic=False)
     return encoder
 
 
 def encode_shifted(encoder: Encoder, obs: Tensor, pad: int, generator: torch.Generator) -> Tensor:
-    """Latents of randomly shifted observations."""
+    """Latents (B, D) of randomly shifted observations."""
     return torch.cat([encoder(random_shift(part, generator, pad)) for part in chunks(obs)])
+
+
+def features_shifted(encoder: Encoder, obs: Tensor, pad: int, generator: torch.Generator) -> Tensor:
+    """Features (B, F) of them. `encoder.latent` makes latents of these, and others once it has learned."""
+    return torch.cat([encoder.convs(random_shift(part, generator, pad)) for part in chunks(obs)])
 
 
 def adam(parameters: Iterable[nn.Parameter], lr: float, beta1: float = 0.9) -> Adam:

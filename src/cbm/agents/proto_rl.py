@@ -123,7 +123,7 @@ class ProtoRL(SAC):
         q = self.critic(z, batch.action)
         steps = {"critic": 1, "projection": config.projection_steps}
         metrics |= minimise({"critic": td_loss(q, target)}, {"critic": 1.0}, steps, self.optimizers)
-        return metrics | self._finish_update(z, q[0], target)
+        return metrics | self._finish_update(features, q[0], target)
 
     def _update_encoder(self, obs: Tensor, next_obs: Tensor, batch: Batch) -> Metrics:
         """One step on convolutions, projector, predictor and prototypes; then their slow copies follow."""

@@ -127,9 +127,14 @@ class SAC:
         alpha = self.temperature().detach()
         return (alpha * log_pi - torch.minimum(*self.critic(z, action))).mean(), log_pi
 
-    def _finish_update(self, z: Tensor, q: Tensor, target: Tensor) -> Metrics:
-        """What follows the step on encoder and critic: actor, temperature and target critic, when it is their turn."""
-        config, z = self.config, z.detach()
+    def _finish_update(self, features: Tensor, q: Tensor, target: Tensor) -> Metrics:
+        """What follows the step on encoder and critic: actor, temperature and target critic, when it is their turn.
+
+        They see the latents that the encoder's projection makes of the batch's `features` after its step.
+        """
+        config = self.config
+        with torch.no_grad():
+            z = self.encoder.latent(features)
         metrics = {"critic/q": q.detach().mean(), "critic/target": target.mean(), "z/std": z.std(dim=0).mean()}
         if self.updates % config.actor_every == 0:
             metrics |= self._update_actor(z)

@@ -110,7 +110,8 @@ class SVEA(SAC):
         config, batch = self.config, batch.to(self.device)
         obs = random_shift(batch.obs, self.generator, config.shift_pad)
         next_obs = random_shift(batch.next_obs, self.generator, config.shift_pad)
-        z = self.encoder(obs)
+        features = self.encoder.features(obs)
+        z = self.encoder.latent(features)
         z_augmented = torch.cat([self.encoder(self.augment(part)) for part in chunks(obs)])
         with torch.no_grad():
             value = self.soft_value(self.encoder(next_obs), self.target_encoder(next_obs))
@@ -124,7 +125,7 @@ class SVEA(SAC):
         metrics = minimise(losses, self.weights, steps, self.optimizers)
         if self.updates % config.target_every == 0:
             soft_update(self.target_encoder.parameters(), self.encoder.parameters(), config.encoder_rate)
-        return metrics | self._finish_update(z, q[0], target)
+        return metrics | self._finish_update(features, q[0], target)
 
     def augment(self, obs: Tensor) -> Tensor:
         """The strong augmentation of observations (B, C, H, W)."""
