@@ -22,7 +22,7 @@ LAYERS = [
     {"config", "provenance", "state_tree", "checkpoint", "stop", "progress"},
     {"factory", "rollout", "logs", "comparison"},
     {"evaluation", "session", "record", "load"},
-    {"analysis"},
+    {"analysis", "export"},
     {"training", "report"},
     {"studies"},
     {"bench", "doctor"},

@@ -27,6 +27,7 @@ VERBS: dict[str, Verb] = {
     "train": Verb("cbm.commands.train", "train", "train an agent, or go on with a run", "expand_overrides"),
     "eval": Verb("cbm.commands.train", "evaluate", "play episodes with a trained agent"),
     "record": Verb("cbm.commands.train", "record", "film a trained agent"),
+    "export": Verb("cbm.commands.export", "export", "a trained policy as one file: ONNX or PyTorch"),
     "analyze": Verb("cbm.commands.analyze", "analyze", "see what agents have learned: figures of their latents"),
     "bisimulation": Verb("cbm.commands.analyze", "bisimulation", "CBM's distance against the exact metric"),
     "plot": Verb("cbm.commands.plot", "plot", "draw learning curves and scores of runs"),

@@ -9,6 +9,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 TRAIN_HINT = 'pip install "cbm-rl[train]" (in a clone: pip install ".[train]")'
+EXPORT_HINT = 'pip install "cbm-rl[export]" (in a clone: pip install ".[export]")'
 
 
 class CBMError(Exception):

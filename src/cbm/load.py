@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,10 +26,22 @@ def load_agent(directory: Path | str, device: str = "cpu") -> Agent:
     return load_run(directory, device)[1]
 
 
-def load_run(directory: Path | str, device: str = "cpu") -> tuple[RunConfig, Agent, int]:
-    """Configuration, agent and environment step of a run's newest checkpoint."""
-    run = open_existing(Path(directory))
+def find_run(name: Path | str) -> RunDir:
+    """What RUN on a command line means: the run in the directory of that name."""
+    return open_existing(Path(name))
+
+
+def load_run(
+    directory: Path | str, device: str = "cpu", settings: Mapping[str, Any] | None = None
+) -> tuple[RunConfig, Agent, int]:
+    """Configuration, agent and environment step of a run's newest checkpoint.
+
+    `settings` of the agent replace those of the run where the agent has them. They must leave the weights as they are.
+    """
+    run = find_run(directory)
     config = read_config(run.config)
+    known = {name: value for name, value in (settings or {}).items() if hasattr(config.agent, name)}
+    config = replace(config, agent=replace(config.agent, **known))
     env_step, state = load_state(run)
     obs, action = state["shapes"]
     agent = make_run_agent(config, Shapes(tuple(obs), action), device)
@@ -48,7 +62,7 @@ def evaluate(
     directory: Path | str, episodes: int = 10, videos: str = "train", workers: int | None = None
 ) -> dict[str, Any]:
     """Play `episodes` with the newest checkpoint. The first are those of the evaluation that training made there."""
-    run = open_existing(Path(directory))
+    run = find_run(directory)
     config = read_config(run.config)
     _check_split(config, videos)
     env_step, state = load_state(run)

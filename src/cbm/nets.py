@@ -15,9 +15,10 @@ from cbm.ops import bounded_tanh, channels_last
 def chunks(obs: Tensor) -> Sequence[Tensor]:
     """On CPU, 64 images at a time: activations then stay in memory that the allocator keeps and reuses.
 
-    Tensors of more than 32 MB would be mapped and zeroed anew each time (measured: 5 to 10 % of an update).
+    Tensors of more than 32 MB would be mapped and zeroed anew each time (measured: 5 to 10 % of an update). An exported
+    network takes a batch of any size whole.
     """
-    return obs.split(64) if obs.device.type == "cpu" else (obs,)
+    return obs.split(64) if obs.device.type == "cpu" and not torch.compiler.is_exporting() else (obs,)
 
 
 def initialise(module: nn.Module) -> None:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 if TYPE_CHECKING:
+    from cbm.agents.controller import Controller
     from cbm.replay import Replay
 
 Metrics = dict[str, Tensor]  # detached scalars; `.item()` is the logger's business
@@ -113,6 +114,15 @@ class Recurrent(Protocol):
 
     def begin_episode(self) -> None:
         """Forget: the next observation is the first of an episode. What is remembered lies in `state_dict`."""
+        ...
+
+
+@runtime_checkable
+class Deployable(Protocol):
+    """An agent that can be exported."""
+
+    def controller(self) -> Controller:
+        """The networks that act, as one module."""
         ...
 
 

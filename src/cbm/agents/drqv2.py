@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from cbm.agents.controller import Reactive
 from cbm.agents.parts import (
     AgentConfig,
     Setup,
@@ -163,6 +164,9 @@ class DrQv2:
         """min_i Q_i(z, pi(z)), (N, 1)."""
         z = self.encode(obs)
         return torch.minimum(*self.critic(z, self.actor.mean(z)))
+
+    def controller(self) -> Reactive:
+        return Reactive(self.encoder, self.actor)
 
     def state_dict(self) -> dict[str, Any]:
         return pack(self.modules, self.optimizers, self.generator, self.updates)

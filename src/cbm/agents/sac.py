@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from cbm.agents.controller import Reactive
 from cbm.agents.parts import (
     AgentConfig,
     Setup,
@@ -163,6 +164,9 @@ class SAC:
         """min_i Q_i(z, tanh(mean)), (N, 1)."""
         z = self.encoder(as_batch(obs, self.device))
         return torch.minimum(*self.critic(z, self.actor.mean(z)))
+
+    def controller(self) -> Reactive:
+        return Reactive(self.encoder, self.actor)
 
     def state_dict(self) -> dict[str, Any]:
         return pack(self.modules, self.optimizers, self.generator, self.updates)

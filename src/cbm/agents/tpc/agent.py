@@ -11,15 +11,14 @@ import torch
 from torch import Tensor, nn
 
 from cbm.agents.parts import Setup, adam, as_batch, minimise, pack, seeded, unpack
+from cbm.agents.tpc.controller import Remembering
 from cbm.agents.tpc.losses import centring, consistency, lambda_returns, predictive_coding, unit_gaussian
-from cbm.agents.tpc.rssm import RSSM, Actor, Belief, head
+from cbm.agents.tpc.rssm import RGB, RSSM, Actor, Belief, head
 from cbm.errors import CBMError
 from cbm.nets import Encoder
 from cbm.ops import linear_schedule, noisy_action, squashed_action, squashed_gaussian, squashed_log_prob
 from cbm.replay import Replay
 from cbm.types import Metrics, Sequences
-
-_RGB = 3
 
 
 @dataclass(frozen=True)
@@ -118,7 +117,7 @@ class TPC:
         codes, memory, hidden = config.feature_dim, config.memory_dim, config.hidden_dim
         with seeded(setup.seed):
             self.encoder = Encoder(
-                (_RGB, height, width), memory, config.conv_channels, config.conv_strides, config.mixed_precision
+                (RGB, height, width), memory, config.conv_channels, config.conv_strides, config.mixed_precision
             )
             self.code = head(memory, memory, codes, layers=0)
             self.rssm = RSSM(codes, memory, setup.action_dim)
@@ -270,7 +269,7 @@ class TPC:
         return torch.stack(features[1:]), log_pi
 
     def _codes(self, obs: Tensor) -> Tensor:
-        return self.code(self.encoder(obs[:, -_RGB:]))
+        return self.code(self.encoder(obs[:, -RGB:]))
 
     @torch.no_grad()
     def encode(self, obs: np.ndarray | Tensor) -> Tensor:
@@ -284,6 +283,9 @@ class TPC:
         nothing, no_action = self.rssm.nothing(len(code)), code.new_zeros(len(code), self.setup.action_dim)
         belief = Belief(self.rssm.remember(nothing, no_action), code)
         return self.critic(belief.feature) * (self.setup.action_repeat / self.config.reward_scale)
+
+    def controller(self) -> Remembering:
+        return Remembering(self.encoder, self.code, self.rssm, self.actor, self.setup.action_dim)
 
     def state_dict(self) -> dict[str, Any]:
         memory = None if self._memory is None else dict(self._memory)

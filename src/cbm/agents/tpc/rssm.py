@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from cbm.nets import initialise
 
+RGB = 3  # channels of the newest frame, which is all that the encoder sees
 MIN_STD = 1e-4  # keeps logarithms finite
 
 
