@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
+
 import mujoco
 import numpy as np
 
 from cbm.envs.distractions.base import Distraction, Scene
 
-WORLD_UP = np.array([0.0, 0.0, 1.0])
+STEEP = 0.95  # cosine between the viewing axis and the vertical, above which "up" means nothing
+_FIXED = int(mujoco.mjtCamLight.mjCAMLIGHT_FIXED)
+_TRACKS_BODY = int(mujoco.mjtCamLight.mjCAMLIGHT_TRACK)
+_TRACKS_ROBOT = int(mujoco.mjtCamLight.mjCAMLIGHT_TRACKCOM)
 
 
 class Camera(Distraction):
@@ -16,6 +21,8 @@ class Camera(Distraction):
     In spherical coordinates (radius r, azimuth h, polar angle v) about the origin, or about the robot's centre of
     mass for a camera that tracks it: h and v within +-(pi/2)s of the original, r within [1 - s/2, 1 + 3s/2] of it,
     roll within +-(pi/2)s. Dynamic: position and roll have a velocity that does a random walk.
+
+    Pose and motion are those of the Distracting Control Suite for the same draws, which come in the same order.
     """
 
     options = frozenset({"scale", "dynamic"})
@@ -23,60 +30,82 @@ class Camera(Distraction):
     def reset(self, scene: Scene) -> None:
         s = self.config.scale
         mujoco.mj_camlight(scene.model, scene.data)  # the original pose, whatever was written over it
-        self._tracks = scene.model.cam_mode[scene.camera_id] == mujoco.mjtCamLight.mjCAMLIGHT_TRACKCOM
-        self._shortest_rotation = scene.domain == "reacher"  # it looks straight down, where "up" means nothing
-        position, rotation = _pose(scene)
-        # The point that the original camera looks at lies on its viewing axis, as far away as the robot.
-        self._lookat_distance = float((_center_of_mass(scene) - position) @ -rotation[:, 2])
+        mode = scene.model.cam_mode[scene.camera_id]
+        self._tracks = mode == _TRACKS_ROBOT
+        self._turns = mode not in (_FIXED, _TRACKS_BODY)  # what it looks at is another point at every step
+        # Not in the Distracting Control Suite: a camera on a part of the robot takes its new pose along with it.
+        self._carried = mode == _TRACKS_BODY or (mode == _FIXED and scene.model.cam_bodyid[scene.camera_id] != 0)
+        self._start = position, rotation = _pose(scene)
+        self._steep = self._carried or abs(rotation[2, 2]) > STEEP  # reacher looks straight down
+        self._center = _center_of_mass(scene) if self._tracks or self._carried else np.zeros(3)
+        self._target = _looked_at(scene)
 
-        r, h, v = to_spherical(position - self._center(scene))
-        self.low = np.array([r * (1 - 0.5 * s), h - np.pi / 2 * s, v - np.pi / 2 * s])
-        self.high = np.array([r * (1 + 1.5 * s), h + np.pi / 2 * s, v + np.pi / 2 * s])
-        if scene.domain != "reacher":  # stay above the ground and on this side of the robot
-            self.low[1:] = np.maximum(self.low[1:], [-np.pi, 0.0])
-            self.high[1:] = np.minimum(self.high[1:], [0.0, np.pi / 2])
-        self.max_roll = np.pi / 2 * s
-        self.spherical = self.rng.uniform(self.low, self.high)
+        r0, h0, v0 = to_spherical(position - self._center)
+        angle = np.pi / 2 * s
+        self.low = np.array([r0 * (1 - 0.5 * s), h0 - angle, v0 - angle])
+        self.high = np.array([r0 * (1 + 1.5 * s), h0 + angle, v0 + angle])
+        if not self._steep:  # above the ground, and on its own side of a robot that it sees from the side
+            self.low[2], self.high[2] = max(self.low[2], min(v0, 0.0)), min(self.high[2], max(v0, np.pi / 2))
+            if abs(h0 + np.pi / 2) < np.pi / 4:
+                self.low[1], self.high[1] = max(self.low[1], -np.pi), min(self.high[1], 0.0)
+        self.max_roll = angle
+
+        h, v, r = (self.rng.uniform(self.low[axis], self.high[axis]) for axis in (1, 2, 0))
+        self.spherical = np.array([r, h, v])
         self.roll = float(self.rng.uniform(-self.max_roll, self.max_roll))
 
-        # Speeds were chosen for a camera four metres away.
-        self._velocity, self._roll_velocity = np.zeros(3), 0.0
-        self._velocity_std, self._max_velocity = 0.1 * s * r / 4, 0.4 * s * r / 4
-        self._roll_std, self._max_roll_velocity = np.pi / 300 * s, np.pi / 50 * s
+        # Speeds were chosen for a camera four metres away. The first one is not scaled to the distance, only capped.
+        self._std, self._max_speed = 0.1 * s * r0 / 4, 0.4 * s * r0 / 4
+        self._roll_std, self._max_roll_speed = np.pi / 300 * s, np.pi / 50 * s
+        direction = self.rng.normal(size=3)
+        self._velocity = direction / np.linalg.norm(direction) * self.rng.uniform(0.0, 0.4 * s)
+        self._roll_velocity = float(self.rng.uniform(-self._max_roll_speed, self._max_roll_speed))
+        if self.config.dynamic:
+            self.step()
+        else:
+            self._move_to(to_spherical(to_cartesian(self.spherical)))
 
     def step(self) -> None:
         if not self.config.dynamic:
             return
-        self._velocity += self.rng.normal(scale=self._velocity_std, size=3)
-        speed = float(np.linalg.norm(self._velocity))
-        if speed > self._max_velocity:
-            self._velocity *= self._max_velocity / speed
-        self.spherical = self._clip(to_spherical(to_cartesian(self.spherical) + self._velocity))
+        velocity = self._velocity + self.rng.normal(size=3) * self._std
+        speed = math.hypot(*velocity)
+        if speed > self._max_speed:
+            velocity *= self._max_speed / speed
+        # Clipping may stop the camera, so its velocity is what it has really moved.
+        before = to_cartesian(self.spherical)
+        self._move_to(to_spherical(before + velocity))
+        self._velocity = to_cartesian(self.spherical) - before
 
-        self._roll_velocity += self.rng.normal(scale=self._roll_std)
-        self._roll_velocity = float(np.clip(self._roll_velocity, -self._max_roll_velocity, self._max_roll_velocity))
-        self.roll = float(np.clip(self.roll + self._roll_velocity, -self.max_roll, self.max_roll))
+        roll_velocity = _clip(self._roll_velocity + self.rng.normal() * self._roll_std, self._max_roll_speed)
+        roll = _clip(self.roll + roll_velocity, self.max_roll)
+        self._roll_velocity, self.roll = roll - self.roll, roll
 
     def apply(self, scene: Scene) -> None:
         mujoco.mj_camlight(scene.model, scene.data)
-        position, rotation = _pose(scene)
-        lookat = position - self._lookat_distance * rotation[:, 2]
-        new_position = self._center(scene) + to_cartesian(self.spherical)
-        if self._shortest_rotation:
-            new_rotation = turn_to(rotation, lookat - new_position)
+        center = _center_of_mass(scene) if self._tracks else self._center
+        target = _looked_at(scene) if self._turns else self._target
+        position = center + to_cartesian(self.spherical)
+        if self._steep:
+            rotation = turn_to(self._start[1], target - position)
         else:
-            new_rotation = look_along(lookat - new_position)
-        scene.data.cam_xpos[scene.camera_id] = new_position
-        scene.data.cam_xmat[scene.camera_id] = (new_rotation @ roll_matrix(self.roll)).reshape(-1)
+            rotation = look_along(target - position)
+        rotation = rotation @ roll_matrix(self.roll)
+        if self._carried:
+            now, axes = _pose(scene)
+            turned = axes @ self._start[1].T
+            position, rotation = now + turned @ (position - self._start[0]), turned @ rotation
+        scene.data.cam_xpos[scene.camera_id] = position
+        scene.data.cam_xmat[scene.camera_id] = rotation.reshape(-1)
 
-    def _clip(self, spherical: np.ndarray) -> np.ndarray:
-        # The azimuth is an angle: bring it next to the middle of its range before it is compared with the ends.
-        middle = (self.low[1] + self.high[1]) / 2
+    def _move_to(self, spherical: np.ndarray) -> None:
+        """Go there, or as near as the range allows.
+
+        A camera beyond the pole is on the other side, with another azimuth: reacher's stays on a bound of its own.
+        """
+        middle = (self.low[1] + self.high[1]) / 2  # an azimuth is an angle: compare the one next to the middle
         spherical[1] = middle + (spherical[1] - middle + np.pi) % (2 * np.pi) - np.pi
-        return np.clip(spherical, self.low, self.high)
-
-    def _center(self, scene: Scene) -> np.ndarray:
-        return _center_of_mass(scene) if self._tracks else np.zeros(3)
+        self.spherical = np.minimum(np.maximum(spherical, self.low), self.high)
 
 
 def _pose(scene: Scene) -> tuple[np.ndarray, np.ndarray]:
@@ -89,31 +118,48 @@ def _center_of_mass(scene: Scene) -> np.ndarray:
     return scene.data.subtree_com[1].copy()  # body 0 is the world, body 1 the robot's root
 
 
+def _looked_at(scene: Scene) -> np.ndarray:
+    """The point on the viewing axis of the original camera that is as far away as the robot's centre of mass."""
+    position, rotation = _pose(scene)
+    return position - np.linalg.norm(position - _center_of_mass(scene)) * rotation[:, 2]
+
+
+def _clip(value: float, bound: float) -> float:
+    return min(max(value, -bound), bound)
+
+
+# Three numbers at a time, eight times an agent step: `math` is several times faster than NumPy.
 def to_spherical(xyz: np.ndarray) -> np.ndarray:
     """(x, y, z) -> (r, azimuth from +x, polar angle from +z)."""
-    x, y, z = xyz
-    return np.array([np.linalg.norm(xyz), np.arctan2(y, x), np.arctan2(np.hypot(x, y), z)])
+    x, y, z = xyz.tolist()
+    return np.array([math.hypot(x, y, z), math.atan2(y, x), math.atan2(math.hypot(x, y), z)])
 
 
 def to_cartesian(spherical: np.ndarray) -> np.ndarray:
-    r, h, v = spherical
-    return r * np.array([np.sin(v) * np.cos(h), np.sin(v) * np.sin(h), np.cos(v)])
+    r, h, v = spherical.tolist()
+    return np.array([r * math.sin(v) * math.cos(h), r * math.sin(v) * math.sin(h), r * math.cos(v)])
 
 
 def look_along(direction: np.ndarray) -> np.ndarray:
     """The rotation of a camera that looks along `direction` with the horizon level."""
-    backward = -direction / np.linalg.norm(direction)
-    right = np.cross(WORLD_UP, backward)
-    right /= np.linalg.norm(right)
-    return np.stack([right, np.cross(backward, right), backward], axis=1)
+    x, y, z = (-direction / math.hypot(*direction)).tolist()  # the camera's own z points backward
+    flat = math.hypot(x, y)
+    right_x, right_y = -y / flat, x / flat
+    return np.array([[right_x, -z * right_y, x], [right_y, z * right_x, y], [0.0, flat, z]])
 
 
 def turn_to(rotation: np.ndarray, direction: np.ndarray) -> np.ndarray:
-    """`rotation` turned by the smallest angle that makes the camera look along `direction`."""
+    """`rotation` turned by the smallest angle that makes the camera look along `direction`.
+
+    Short of it by 1e-4 rad, a hundredth of a pixel: so the original keeps from dividing by zero.
+    """
     old, new = -rotation[:, 2], direction / np.linalg.norm(direction)
     axis, cosine = np.cross(old, new), float(old @ new)
-    skew = np.array([[0, -axis[2], axis[1]], [axis[2], 0, -axis[0]], [-axis[1], axis[0], 0]])
-    return (np.eye(3) + skew + skew @ skew / (1 + cosine)) @ rotation
+    sine = float(np.linalg.norm(axis))
+    x, y, z = axis / (sine + 1e-4)
+    skew = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
+    along = np.outer([x, y, z], [x, y, z])
+    return (cosine * np.eye(3) + sine * skew + (1 - cosine) * along) @ rotation
 
 
 def roll_matrix(angle: float) -> np.ndarray:
