@@ -21,7 +21,7 @@ LAYERS = [
     {"agents"},
     {"config", "provenance", "state_tree", "checkpoint", "stop", "progress"},
     {"factory", "rollout", "logs", "comparison"},
-    {"evaluation", "session", "record", "load"},
+    {"evaluation", "collect", "session", "record", "load"},
     {"analysis", "export"},
     {"training", "report"},
     {"studies"},

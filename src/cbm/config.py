@@ -93,6 +93,8 @@ class TrainingConfig:
     """cpu, cuda, cuda:1; auto takes a GPU where there is one."""
     threads: int | None = None
     """Of PyTorch; None takes one a core."""
+    overlap: bool = False
+    """The environment takes the next steps while an update computes, with the weights from before it."""
     film: bool = True
     """A film of the best episode of the last evaluation, when the run is complete."""
 
@@ -141,7 +143,7 @@ def _paper(config: RunConfig) -> RunConfig:
 def _laptop(config: RunConfig) -> RunConfig:
     """The same method at a size for two cores. What that is, each agent says in its `laptop`."""
     size = 64 if config.env.size == EnvConfig.size else config.env.size
-    training = replace(config.training, total_steps=100_000)
+    training = replace(config.training, total_steps=100_000, overlap=True)
     return replace(config, agent=config.agent.laptop(), env=replace(config.env, size=size), training=training)
 
 

@@ -35,6 +35,15 @@ class Rollout:
         self.length, self.total = self.length + 1, self.total + float(reward)
         return self.obs, float(reward), terminated, truncated, info
 
+    def summary(self) -> dict[str, Any]:
+        """The episode, as its line of metrics.jsonl has it."""
+        return {
+            "episode": self.index,
+            "episode_return": self.total,
+            "episode_length": self.length,
+            "background": self.background,
+        }
+
     def replay(self, index: int, actions: np.ndarray, newest_frame: np.ndarray) -> None:
         """Play episode `index` again up to where the checkpoint was taken, and look whether it is the same one."""
         self.begin(index)

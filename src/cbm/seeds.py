@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-_STREAMS = {"train": 0, "eval/train": 1, "eval/unseen": 2, "explore": 3, "agent": 4, "replay": 5, "probe": 6}
+_STREAMS = {
+    name: number
+    for number, name in enumerate(("train", "eval/train", "eval/unseen", "explore", "agent", "replay", "probe", "act"))
+}
 
 
 def seed_for(run_seed: int, stream: str, *index: int) -> int:

@@ -7,18 +7,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 
 from cbm import checkpoint
+from cbm.collect import Begun, Collector, Step
 from cbm.config import RunConfig
 from cbm.errors import CBMError
 from cbm.factory import Shapes, make_replay, make_run_agent
 from cbm.logs import Logs, Means
-from cbm.rollout import Rollout
 from cbm.run_dir import RunDir
 from cbm.seeds import seed_for
-from cbm.types import begin_episode
 
 
 @dataclass
@@ -38,29 +36,37 @@ class At:
 class Session:
     """Agent, replay, the episode under way, counters and random generators of one run."""
 
-    def __init__(self, config: RunConfig, env: gym.Env, replay_dir: Path, state: dict[str, Any] | None) -> None:
+    def __init__(self, config: RunConfig, collector: Collector, replay_dir: Path, state: dict[str, Any] | None) -> None:
         """A new run, or one that goes on from `state`."""
         checkpoint.seed_everything(seed_for(config.seed, "agent"))  # our agents do not need it; others' may
         self.at, self.means = At(), Means()
-        self.random_actions = np.random.default_rng(seed_for(config.seed, "explore"))
         self.sampling = np.random.default_rng(seed_for(config.seed, "replay"))
         self.backgrounds: list[str] = []
-        self.rollout = Rollout(env, config.seed)
-        self.shapes = Shapes.of(env)
+        self.collector, self._repeat = collector, config.env.action_repeat or 1
         self.agent = make_run_agent(config, self.shapes, config.training.device)
+        collector.act_for(self.agent)
         self.replay = make_replay(config, self.shapes, replay_dir, None if state is None else state["replay"])
         if state is None:
-            self.begin_episode(0)
+            self._begin(collector.begin(0))
         else:
             self._restore(state)
 
-    def begin_episode(self, index: int) -> None:
-        self.at.episode = index
-        obs = self.rollout.begin(index)
-        begin_episode(self.agent)
-        if self.rollout.background not in self.backgrounds:
-            self.backgrounds.append(self.rollout.background)
-        self.replay.add_first(obs, self.backgrounds.index(self.rollout.background))
+    @property
+    def shapes(self) -> Shapes:
+        return self.collector.shapes
+
+    def store(self, step: Step) -> None:
+        """Put an agent step into replay, and count it."""
+        self.replay.add(step.action, step.reward, step.frame, step.terminated, step.truncated)
+        self.at.env_step, self.at.agent_step = self.at.env_step + self._repeat, self.at.agent_step + 1
+        if step.begun is not None:
+            self._begin(step.begun)
+
+    def _begin(self, begun: Begun) -> None:
+        self.at.episode = begun.episode
+        if begun.background not in self.backgrounds:
+            self.backgrounds.append(begun.background)
+        self.replay.add_first(begun.frame, self.backgrounds.index(begun.background))
 
     def state(self) -> dict[str, Any]:
         return {
@@ -70,7 +76,7 @@ class Session:
             "replay": self.replay.state(),
             "means": (self.means.sums, self.means.counts),
             "backgrounds": self.backgrounds,
-            "random_actions": self.random_actions.bit_generator.state,
+            "collector": self.collector.state(),
             "sampling": self.sampling.bit_generator.state,
             "random": checkpoint.random_state(),
         }
@@ -83,8 +89,7 @@ class Session:
         unfinished = self.replay.unfinished()
         if unfinished is None:  # checkpoints are taken after the next episode has begun
             raise CBMError(f"{self.replay.directory} does not belong to this checkpoint: no episode goes on in it")
-        self.rollout.replay(self.at.episode, *unfinished)
-        self.random_actions.bit_generator.state = state["random_actions"]
+        self.collector.restore(state["collector"], self.at.episode, *unfinished)
         self.sampling.bit_generator.state = state["sampling"]
         checkpoint.set_random_state(state["random"])  # last: the lines above may draw from it
 

@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from cbm import checkpoint, comparison
 from cbm.analysis.online import Analyzer
+from cbm.collect import Collector
 from cbm.config import RunConfig, read_config, read_provenance, to_json, write_config
 from cbm.evaluation import Interrupted, Workers, plan, summarise
-from cbm.factory import make_environment, resolve_machine, worker_count
+from cbm.factory import resolve_machine, worker_count
 from cbm.load import film_best
 from cbm.logs import Logs, NotFinite, Stopwatch, start_wandb
 from cbm.memory import keep_freed_memory
@@ -62,13 +62,14 @@ def _loop(config: RunConfig, run: RunDir, origin: Mapping[str, Any], wandb: bool
     with ExitStack() as stack:
         stop = stack.enter_context(Stop())
         stack.enter_context(note_ending(run, stop))
-        env = make_environment(config.env, "train")
-        stack.callback(env.close)
+        clock = Stopwatch()
+        collector = Collector(config, clock)
+        stack.callback(collector.close)
         checkpoint.clear_unfinished(run.checkpoints)
         found = checkpoint.load_newest(run.checkpoints)
         state = None if found is None else found[1]
-        session = Session(config, env, run.replay, state)
-        agent, replay, rollout, means, at = session.agent, session.replay, session.rollout, session.means, session.at
+        session = Session(config, collector, run.replay, state)
+        agent, replay, means, at = session.agent, session.replay, session.means, session.at
         write_config(run.config, config, origin)
         workers = Workers(to_json(config), worker_count(settings.eval_episodes, settings.eval_workers))
         stack.callback(workers.close)
@@ -80,7 +81,11 @@ def _loop(config: RunConfig, run: RunDir, origin: Mapping[str, Any], wandb: bool
         show.say(comparison.describe(config, comparison.differences(config)))
         if state is not None:
             show.say(f"{run.root}: going on from the checkpoint at environment step {at.env_step:,}")
-        clock, saver, last_return = Stopwatch(), Saver(run, session, logs, state is not None), None
+        if settings.overlap and not collector.overlaps:
+            show.say(
+                f"{config.agent_name} cannot act while it learns (docs/extending.md): training.overlap does nothing"
+            )
+        saver, last_return = Saver(run, session, logs, state is not None), None
 
         def due(every: int) -> bool:
             """Whether the last agent step reached or passed a multiple of `every`."""
@@ -118,23 +123,16 @@ def _loop(config: RunConfig, run: RunDir, origin: Mapping[str, Any], wandb: bool
             if stop or finished:
                 break
 
-            with clock("act"):
-                if at.env_step < settings.seed_steps:
-                    action = session.random_actions.uniform(-1.0, 1.0, env.action_space.shape).astype(np.float32)
-                else:
-                    action = agent.act(rollout.obs, at.env_step, explore=True)
-            with clock("environment"):
-                obs, reward, terminated, truncated, _ = rollout.step(action)
+            step = collector.take(at.env_step)
             with clock("replay"):
-                replay.add(action, reward, obs, terminated, truncated)
-            at.env_step, at.agent_step = at.env_step + repeat, at.agent_step + 1
-            if terminated or truncated:
-                last_return = rollout.total
-                logs.write(logs.metrics, _episode_line(at, session))
-                with clock("environment"):
-                    session.begin_episode(rollout.index + 1)
+                session.store(step)
+            if step.ended is not None:
+                last_return = step.ended["episode_return"]
+                logs.write(logs.metrics, {"env_step": at.env_step, **step.ended})
 
-            while at.updates < _updates_due(at, config):
+            if at.updates < _updates_due(at.agent_step, config):
+                collector.go_ahead(at.env_step, _steps_to_update(at, config))
+            while at.updates < _updates_due(at.agent_step, config):
                 with clock("sample"):
                     batch = agent.sample(replay, session.sampling)
                 with clock("update"):
@@ -156,25 +154,21 @@ def _loop(config: RunConfig, run: RunDir, origin: Mapping[str, Any], wandb: bool
     return Outcome(at, stop.signal)
 
 
-def _updates_due(at: At, config: RunConfig) -> int:
-    """How many updates there should have been by now: the first comes when the seed steps are over."""
+def _updates_due(agent_step: int, config: RunConfig) -> int:
+    """How many updates there should have been by then: the first comes when the seed steps are over."""
     repeat = config.env.action_repeat or 1
     first = max(1, -(-config.training.seed_steps // repeat))
-    since, rate = at.agent_step - first, config.updates_per_agent_step
+    since, rate = agent_step - first, config.updates_per_agent_step
     if since < 0:
         return 0
     return config.first_updates + int(since * rate) if config.first_updates else int((since + 1) * rate)
 
 
-def _episode_line(at: At, session: Session) -> dict[str, Any]:
-    rollout = session.rollout
-    return {
-        "env_step": at.env_step,
-        "episode": rollout.index,
-        "episode_return": rollout.total,
-        "episode_length": rollout.length,
-        "background": rollout.background,
-    }
+def _steps_to_update(at: At, config: RunConfig) -> int:
+    """Agent steps from now to the next update, or to the end of the run."""
+    left = -(-(config.training.total_steps - at.env_step) // (config.env.action_repeat or 1))
+    due = _updates_due(at.agent_step, config)
+    return next((n for n in range(1, left) if _updates_due(at.agent_step + n, config) > due), left)
 
 
 def _scores(env_step: int, results: dict[str, dict[str, Any]]) -> str:

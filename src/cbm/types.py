@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -124,6 +124,19 @@ class Deployable(Protocol):
     def controller(self) -> Controller:
         """The networks that act, as one module."""
         ...
+
+
+@runtime_checkable
+class ActsApart(Protocol):
+    """An agent of which a copy can act while it learns: what `training.overlap` needs.
+
+    `acting` names its attributes that `act` reads and `update` changes, all of them modules; `generator` gives all
+    random numbers of `act`. One with a memory keeps that in an attribute `memory`, which `act` replaces and does not
+    change in place.
+    """
+
+    acting: Sequence[str]
+    generator: torch.Generator
 
 
 def begin_episode(agent: Agent) -> None:

@@ -55,6 +55,8 @@ class DrQv2Config(AgentConfig):
 class DrQv2:
     """The critic trains the encoder. With an objective, that does, and the critic too if the objective lets it."""
 
+    acting = ("encoder", "actor")
+
     def __init__(self, config: DrQv2Config, setup: Setup, objective: Objective | None = None) -> None:
         self.config, self.setup, self.device, self.objective = config, setup, setup.device, objective
         with seeded(setup.seed):

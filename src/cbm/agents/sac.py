@@ -59,6 +59,8 @@ class Temperature(nn.Module):
 class SAC:
     """Everything but `update`, which says how a batch trains the encoder and the critic."""
 
+    acting = ("encoder", "actor")
+
     def __init__(self, config: SACConfig, setup: Setup, objective: Objective | None = None) -> None:
         self.config, self.setup, self.device, self.objective = config, setup, setup.device, objective
         with seeded(setup.seed):

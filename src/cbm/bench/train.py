@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 
 from cbm.bench import Row
+from cbm.collect import Collector
 from cbm.config import EnvConfig, RunConfig, make_config
-from cbm.factory import make_environment, resolve_machine
+from cbm.factory import resolve_machine
 from cbm.logs import Logs, read_lines
 from cbm.run_dir import RunDir
 from cbm.session import Saver, Session
@@ -69,11 +70,11 @@ def checkpoint_seconds(config: RunConfig, run: RunDir, rounds: int) -> float:
     config = resolve_machine(config)
     repeat = config.env.action_repeat or 1
     between = config.training.checkpoint_every // repeat
-    env = make_environment(config.env, "train")
+    collector = Collector(config)
     try:
-        session = Session(config, env, run.replay, None)
+        session = Session(config, collector, run.replay, None)
     finally:
-        env.close()
+        collector.close()
     logs = Logs(run, 0, None)
     saver = Saver(run, session, logs, resumed=False)
     frames = np.random.default_rng(0).integers(0, 256, (64, *session.shapes.obs), np.uint8)

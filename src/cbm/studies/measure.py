@@ -80,17 +80,18 @@ def _seconds_of_update(run: PlannedRun) -> tuple[float, float]:
     """Acting once, and one update (with its sample), on made-up frames."""
     import numpy as np
 
-    from cbm.factory import make_environment, resolve_machine
+    from cbm.collect import Collector
+    from cbm.factory import resolve_machine
     from cbm.session import Session
 
     config = resolve_machine(_config(run))
     config = replace(config, training=replace(config.training, replay_capacity=_STORED + 100))
-    env = make_environment(config.env, "train")
+    collector = Collector(config)
     with tempfile.TemporaryDirectory() as folder:
         try:
-            session = Session(config, env, Path(folder), None)
+            session = Session(config, collector, Path(folder), None)
         finally:
-            env.close()
+            collector.close()
         rng = np.random.default_rng(0)
         frames = rng.integers(0, 256, (16, *session.shapes.obs), np.uint8)
         for i in range(_STORED):

@@ -111,6 +111,8 @@ class TPCConfig:
 class TPC:
     """The policy has a memory: call `begin_episode` before the first observation of each."""
 
+    acting = ("encoder", "code", "rssm", "actor")
+
     def __init__(self, config: TPCConfig, setup: Setup, objective: None = None) -> None:
         self.config, self.setup, self.device = config, setup, setup.device
         _, height, width = setup.obs_shape
@@ -144,10 +146,10 @@ class TPC:
         }
         self.generator = torch.Generator(self.device).manual_seed(setup.seed)
         self.updates = 0
-        self._memory: dict[str, Tensor] | None = None  # the belief h, s and the last action; None before an episode
+        self.memory: dict[str, Tensor] | None = None  # the belief h, s and the last action; None before an episode
 
     def begin_episode(self) -> None:
-        self._memory = None
+        self.memory = None
 
     @torch.no_grad()
     def act(self, obs: np.ndarray, env_step: int, explore: bool) -> np.ndarray:
@@ -161,14 +163,14 @@ class TPC:
             action = noisy_action(action, self.config.exploration, self.generator)
         else:
             action = self.actor.mean(belief.feature)
-        self._memory = {**belief._asdict(), "action": action}
+        self.memory = {**belief._asdict(), "action": action}
         return action.cpu().numpy().reshape(*obs.shape[:-3], -1)
 
     def _recall(self, batch: int) -> tuple[Belief, Tensor]:
         """The belief so far and the last action; zeros where an episode begins."""
-        if self._memory is None:
+        if self.memory is None:
             return self.rssm.nothing(batch), torch.zeros(batch, self.setup.action_dim, device=self.device)
-        h, s, action = self._memory.values()
+        h, s, action = self.memory.values()
         if len(h) != batch:
             raise CBMError(
                 f"TPC remembers {len(h)} episodes, but {batch} observations came: call begin_episode() first"
@@ -288,10 +290,10 @@ class TPC:
         return Remembering(self.encoder, self.code, self.rssm, self.actor, self.setup.action_dim)
 
     def state_dict(self) -> dict[str, Any]:
-        memory = None if self._memory is None else dict(self._memory)
+        memory = None if self.memory is None else dict(self.memory)
         return pack(self.modules, self.optimizers, self.generator, self.updates) | {"memory": memory}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.updates = unpack(state, self.modules, self.optimizers, self.generator)
         memory = state["memory"]
-        self._memory = None if memory is None else {name: memory[name].to(self.device) for name in ("h", "s", "action")}
+        self.memory = None if memory is None else {name: memory[name].to(self.device) for name in ("h", "s", "action")}
