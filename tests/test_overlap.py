@@ -22,6 +22,7 @@ from cbm.config import EnvConfig, RunConfig, make_config
 from cbm.factory import Shapes, make_environment, make_run_agent, resolve_machine
 from cbm.logs import read_lines
 from cbm.replay import Replay
+from cbm.rollout import Rollout
 from cbm.seeds import seed_for
 from cbm.session import Session
 from cbm.types import begin_episode
@@ -131,36 +132,33 @@ def collecting() -> list[threading.Thread]:
 
 
 def test_the_environment_steps_while_the_agent_learns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    stepped, seen = threading.Semaphore(0), []
-    step, update = PixelDot.step, DrQv2.update
+    meeting, threads = threading.Barrier(2), []
+    step, update = Rollout.step, DrQv2.update
 
-    def noted_step(self: PixelDot, action: np.ndarray) -> Any:
-        stepped.release()
-        seen.append(threading.current_thread().name)
+    def meeting_step(self: Rollout, action: np.ndarray) -> Any:
+        meeting.wait(timeout=20)
+        threads.append(threading.current_thread().name)
         return step(self, action)
 
-    def waiting_update(self: DrQv2, *batch: Any) -> Any:
-        while stepped.acquire(blocking=False):
-            pass
-        assert stepped.acquire(timeout=20), "no step was taken while this update waited"
+    def meeting_update(self: DrQv2, *batch: Any) -> Any:
+        meeting.wait(timeout=20)  # until a step is under way, too
         return update(self, *batch)
 
-    monkeypatch.setattr(DrQv2, "update", waiting_update)
     chosen = resolve_machine(config("drqv2"))
-    collector = Collector(chosen)  # evaluations step too, so the loop's own parts are driven here
+    collector = Collector(chosen)
     try:
         session = Session(chosen, collector, tmp_path, None)
-        monkeypatch.setattr(PixelDot, "step", noted_step)
         for _ in range(20):
             session.store(collector.take(session.at.env_step))
+        monkeypatch.setattr(Rollout, "step", meeting_step)
+        monkeypatch.setattr(DrQv2, "update", meeting_update)
         for _ in range(5):
-            collector.go_ahead(session.at.env_step, 3)
+            collector.go_ahead(session.at.env_step, 1)
             session.agent.update(session.agent.sample(session.replay, session.sampling), 0)
-            for _ in range(3):
-                session.store(collector.take(session.at.env_step))
+            session.store(collector.take(session.at.env_step))
     finally:
         collector.close()
-    assert set(seen) == {"cbm-collect"}
+    assert threads == ["cbm-collect"] * 5
     assert not collecting()
 
 
