@@ -80,7 +80,7 @@ def by_hand(config: RunConfig, folder: Path) -> dict[str, Any]:
     [
         ("drqv2+cbm", {"agent__updates_per_step": 0.25}),
         ("drqv2", {}),
-        ("svea", {"agent__updates_per_step": 4, "training__total_steps": 140}),
+        ("svea", {"agent__updates_per_step": 4, "agent__first_updates": 0, "training__total_steps": 140}),
         ("tpc", {}),
     ],
 )
