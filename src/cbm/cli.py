@@ -5,8 +5,11 @@ from __future__ import annotations
 import atexit
 import gc
 import sys
+import tempfile
+from contextlib import suppress
 from difflib import get_close_matches
 from importlib import import_module
+from pathlib import Path
 from typing import NamedTuple
 
 from cbm import __version__
@@ -20,6 +23,7 @@ class Verb(NamedTuple):
     rewrite: str | None = None  # a function of the module that changes the words before they are parsed
 
 
+SHELLS = ("bash", "zsh")
 VERBS: dict[str, Verb] = {
     "doctor": Verb("cbm.commands.suite", "doctor", "what this machine has, and how to mend what is wrong"),
     "preview": Verb("cbm.commands.suite", "preview", "a contact sheet or film of what the agent will see"),
@@ -47,6 +51,8 @@ def main(argv: list[str] | None = None) -> int:
     if argv[0] in ("-V", "--version"):
         print(f"cbm-rl {__version__}")
         return 0
+    if argv[0] == "--print-completion":
+        return _print_completion(argv[1:])
     name, rest = argv[0], argv[1:]
     if name not in VERBS:
         near = get_close_matches(name, VERBS, n=1)
@@ -75,11 +81,27 @@ def main(argv: list[str] | None = None) -> int:
     return int(status or 0)
 
 
+def _print_completion(words: list[str]) -> int:
+    """A script with which a shell completes verbs and options. tyro makes it from the verbs' own signatures."""
+    if len(words) != 1 or words[0] not in SHELLS:
+        print(f"cbm: type `cbm --print-completion` and one of: {', '.join(SHELLS)}.", file=sys.stderr)
+        return 2
+    import tyro
+
+    functions = {name: getattr(import_module(verb.module), verb.function) for name, verb in VERBS.items()}
+    with tempfile.NamedTemporaryFile("r", suffix=f".{words[0]}") as script:
+        with suppress(SystemExit):  # it leaves when it has written
+            arguments = ["--tyro-write-completion", words[0], script.name]
+            tyro.extras.subcommand_cli_from_dict(functions, prog="cbm", args=arguments)
+        print(Path(script.name).read_text())
+    return 0
+
+
 def _usage() -> str:
     width = max(map(len, VERBS))
     verbs = "\n".join(f"  cbm {name:<{width}}  {verb.help}" for name, verb in VERBS.items())
     return f"cbm-rl {__version__}: reinforcement learning from pixels under visual distraction\n\n{verbs}\n\n" + (
-        "`cbm VERB --help` tells the rest."
+        "`cbm VERB --help` tells the rest; `cbm --version`; `cbm --print-completion bash` for Tab in your shell."
     )
 
 
