@@ -16,7 +16,9 @@ SOURCE = Path(cbm.__file__).parent
 LAYERS = [
     {"errors", "memory"},
     {"registry", "tasks", "seeds", "film", "run_dir", "settings", "types"},
-    {"ops", "nets", "augment", "replay"},
+    {"threads"},
+    {"chunks", "ops"},
+    {"nets", "augment", "replay"},
     {"objectives", "envs"},
     {"agents"},
     {"config", "provenance", "state_tree", "checkpoint", "stop", "progress"},

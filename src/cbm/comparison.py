@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any, NamedTuple
 
-from cbm.config import RunConfig, make_config
+from cbm.config import OF_THE_MACHINE, RunConfig, make_config
 
 REFERENCE = "drqv2+cbm"
-_OF_THE_MACHINE = frozenset({"device", "threads", "eval_workers", "checkpoint_every", "checkpoint_minutes"})
 
 
 class Difference(NamedTuple):
@@ -30,7 +29,7 @@ def differences(config: RunConfig) -> dict[str, Difference]:
         ours, theirs = getattr(config, part), getattr(reference, part)
         shared = {field.name for field in fields(ours)} & {field.name for field in fields(theirs)}
         for field in fields(ours):
-            if field.name in shared - _OF_THE_MACHINE - {"updates_per_step"}:
+            if field.name in shared - OF_THE_MACHINE - {"updates_per_step"}:
                 found[f"{part}.{field.name}"] = Difference(getattr(ours, field.name), getattr(theirs, field.name))
     return {name: pair for name, pair in found.items() if pair.own != pair.reference}
 

@@ -92,7 +92,7 @@ class TrainingConfig:
     device: str = "auto"
     """cpu, cuda, cuda:1; auto takes a GPU where there is one."""
     threads: int | None = None
-    """Of PyTorch; None takes one a core."""
+    """That compute an update; None takes one a core. Changes no result."""
     overlap: bool = False
     """The environment takes the next steps while an update computes, with the weights from before it."""
     film: bool = True
@@ -102,8 +102,16 @@ class TrainingConfig:
         for name in ("total_steps", "eval_every", "eval_episodes", "log_every", "checkpoint_every"):
             if getattr(self, name) < 1:
                 raise CBMError(f"training.{name} must be at least 1, not {getattr(self, name)}.")
+        if self.threads is not None and self.threads < 1:
+            raise CBMError(f"training.threads must be at least 1, or none for one a core, not {self.threads}.")
         if self.analyze_every < 0:
             raise CBMError(f"training.analyze_every must be 0 (never) or more, not {self.analyze_every}.")
+
+
+# Settings of training that say how a run is computed, not what comes out of it.
+NEUTRAL = frozenset({"threads", "eval_workers", "checkpoint_every", "checkpoint_minutes", "film"})
+OF_THE_MACHINE = NEUTRAL | {"device"}  # which rounds in its own way; no comparison asks for one rounding or another
+_RETIRED = {"agent": {"compile"}}  # settings that are gone and changed no result: older configurations have them
 
 
 @dataclass(frozen=True)
@@ -179,6 +187,19 @@ def make_config(
     return config
 
 
+def changed_in_passing(config: RunConfig, overrides: Mapping[str, str]) -> RunConfig:
+    """With dotted `overrides` of a run that has begun: only of settings that change no result."""
+    allowed = sorted(f"training.{name}" for name in NEUTRAL)
+    for key, text in overrides.items():
+        if key not in allowed:
+            raise CBMError(
+                f"--{key} does not go with --resume: the run has its configuration in config.json. Only --steps, "
+                f"--wandb and what changes no result do: --{', --'.join(allowed)}."
+            )
+        config = settings.override(config, key, text)
+    return config
+
+
 def to_json(config: RunConfig) -> dict[str, Any]:
     return settings.to_json(config)
 
@@ -190,6 +211,8 @@ def from_json(data: Mapping[str, Any]) -> RunConfig:
     name, own = str(data.get("agent_name")), dict[str, Any]()
     for part, default in zip(("agent", "objective"), configs(name), strict=True):
         value = data.get(part, settings.to_json(default))
+        if isinstance(value, dict):
+            value = {key: item for key, item in value.items() if key not in _RETIRED.get(part, ())}
         if default is None and value is not None:
             raise settings.BadSetting(f"{name!r} has no {part}, so {part!r} must be null.")
         own[part] = None if default is None else settings.from_json(type(default), value, part)

@@ -95,7 +95,7 @@ def make_replay(config: RunConfig, shapes: Shapes, directory: Path, state: Mappi
 
 
 def resolve_machine(config: RunConfig) -> RunConfig:
-    """With device and threads of this machine filled in, so that a resumed run uses the same."""
+    """With the device of this machine filled in, so that a resumed run uses the same."""
     import torch
 
     training, device = config.training, config.training.device
@@ -103,8 +103,12 @@ def resolve_machine(config: RunConfig) -> RunConfig:
         device = "cuda" if torch.cuda.is_available() else "cpu"
     elif device.startswith("cuda") and not torch.cuda.is_available():
         raise CBMError(f"--device {device}: PyTorch finds no GPU here. Use --device cpu or leave it out.")
-    threads = _cores() if training.threads is None else training.threads
-    return replace(config, env=config.env.resolved(), training=replace(training, device=device, threads=threads))
+    return replace(config, env=config.env.resolved(), training=replace(training, device=device))
+
+
+def thread_count(wanted: int | None) -> int:
+    """Threads that compute: one a core."""
+    return _cores() if wanted is None else wanted
 
 
 def worker_count(episodes: int, wanted: int | None) -> int:

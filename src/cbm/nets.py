@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from cbm import chunks
 from cbm.ops import bounded_tanh, channels_last
-
-
-def chunks(obs: Tensor) -> Sequence[Tensor]:
-    """On CPU, 64 images at a time: activations then stay in memory that the allocator keeps and reuses.
-
-    Tensors of more than 32 MB would be mapped and zeroed anew each time (measured: 5 to 10 % of an update). An exported
-    network takes a batch of any size whole.
-    """
-    return obs.split(64) if obs.device.type == "cpu" and not torch.compiler.is_exporting() else (obs,)
 
 
 def initialise(module: nn.Module) -> None:
@@ -83,7 +75,7 @@ class Convolutions(nn.ModuleList):
         # The input is pixels / 255 - 0.5. The first layer takes that over, which saves two passes over the images.
         weight, bias = first.weight / 255.0, first.bias - self.pixel_offset * first.weight.sum(dim=(1, 2, 3))
         x = channels_last(obs).to(weight.dtype)
-        with torch.autocast(obs.device.type, torch.bfloat16, enabled=self.mixed_precision):
+        with torch.autocast(obs.device.type, torch.bfloat16, enabled=self.mixed_precision, cache_enabled=False):
             x = F.conv2d(x, weight, bias, first.stride)
             for conv in others:
                 x = conv(F.relu_(x))
@@ -122,11 +114,23 @@ class Encoder(nn.Module):
             self.convs.apply(delta_orthogonal)
 
     def forward(self, obs: Tensor) -> Tensor:
-        return torch.cat([self.latent(self.convs(part)) for part in chunks(obs)])
+        return chunks.run([self.work(obs)])[0]
 
     def features(self, obs: Tensor) -> Tensor:
         """What the convolutions make of observations, (B, F)."""
-        return torch.cat([self.convs(part) for part in chunks(obs)])
+        return chunks.run([self.work(obs, features=True)])[0]
+
+    def work(
+        self, *inputs: Tensor, see: Callable[..., Tensor] | None = None, learns: bool = True, features: bool = False
+    ) -> chunks.Work:
+        """For `chunks.run`: latents, or only `features`, of observations, or of what `see` makes of `inputs`."""
+
+        def encode(*chunk: Tensor) -> Tensor:
+            x = self.convs(chunk[0] if see is None else see(*chunk))
+            return x if features else self.latent(x)
+
+        parameters = (self.convs if features else self).parameters() if learns else ()
+        return chunks.Work(encode, inputs, tuple(p for p in parameters if p.requires_grad))
 
     def latent(self, features: Tensor) -> Tensor:
         """z (B, D) of features (B, F): `forward` is both in one."""

@@ -8,14 +8,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from cbm import checkpoint, comparison
+from cbm import checkpoint, comparison, threads
 from cbm.analysis.online import Analyzer
 from cbm.collect import Collector
-from cbm.config import RunConfig, read_config, read_provenance, to_json, write_config
+from cbm.config import RunConfig, changed_in_passing, read_config, read_provenance, to_json, write_config
 from cbm.evaluation import Interrupted, Workers, plan, summarise
-from cbm.factory import resolve_machine, worker_count
+from cbm.factory import resolve_machine, thread_count, worker_count
 from cbm.load import film_best
 from cbm.logs import Logs, NotFinite, Stopwatch, start_wandb
 from cbm.memory import keep_freed_memory
@@ -43,11 +41,21 @@ def train(config: RunConfig, out: Path | str, *, wandb: bool = False, quiet: boo
         return _loop(resolve_machine(config), run, origin, wandb, quiet)
 
 
-def resume(out: Path | str, *, total_steps: int | None = None, wandb: bool = False, quiet: bool = False) -> Outcome:
-    """Go on with the run in `out`; the result is that of a run without interruption. `total_steps` prolongs it."""
+def resume(
+    out: Path | str,
+    *,
+    total_steps: int | None = None,
+    overrides: Mapping[str, str] | None = None,
+    wandb: bool = False,
+    quiet: bool = False,
+) -> Outcome:
+    """Go on with the run in `out`; the result is that of a run without interruption.
+
+    `total_steps` prolongs it. `overrides`, by dotted names, are of settings that change no result.
+    """
     run = open_existing(Path(out))
     with explain_full_disk(run), run.locked():
-        config = read_config(run.config)
+        config = changed_in_passing(read_config(run.config), overrides or {})
         if total_steps is not None:
             config = replace(config, training=replace(config.training, total_steps=total_steps))
         return _loop(config, run, read_provenance(run.config), wandb, quiet)
@@ -56,10 +64,9 @@ def resume(out: Path | str, *, total_steps: int | None = None, wandb: bool = Fal
 def _loop(config: RunConfig, run: RunDir, origin: Mapping[str, Any], wandb: bool, quiet: bool) -> Outcome:
     settings, repeat = config.training, config.env.action_repeat
     assert repeat is not None
-    assert settings.threads is not None
-    torch.set_num_threads(settings.threads)
     keep_freed_memory()
     with ExitStack() as stack:
+        stack.enter_context(threads.use(thread_count(settings.threads)))
         stop = stack.enter_context(Stop())
         stack.enter_context(note_ending(run, stop))
         clock = Stopwatch()

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+from cbm import threads
 from cbm.agents import AGENTS, AgentConfig, Setup, agent_names, configs, make_agent, split_name
 from cbm.agents.drq import DrQ, DrQConfig
 from cbm.agents.drqv2 import DrQv2, DrQv2Config
@@ -356,3 +357,18 @@ def test_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(CBMError, match="cannot carry"):
         split_name("drq+cbm")
     assert "drq+cbm" not in agent_names()
+
+
+@pytest.mark.parametrize("name", agent_names())
+def test_any_number_of_threads_gives_the_same_bits(name: str) -> None:
+    """Batches of more than two chunks, as many updates as every part needs for its turn; in 32 bits and in 16."""
+    states: dict[tuple[bool, int], dict[str, Any]] = {}
+    for mixed in (False, True):
+        for count in (1, 2, 3, 8) if not mixed else (1, 2):
+            with threads.use(count):
+                a = agent(name, batch_size=37, mixed_precision=mixed)
+                for seed in range(2):
+                    memory = hasattr(a.config, "length")
+                    a.update(sequences(seed, size=6) if memory else batch(seed, size=37), 0)
+            states[mixed, count] = a.state_dict()
+            equal(states[mixed, count], states[mixed, 1])

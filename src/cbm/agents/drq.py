@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from cbm.agents.parts import critic_blocked, features_shifted, minimise, td_loss
+from cbm import chunks
+from cbm.agents.parts import critic_blocked, minimise, td_loss
 from cbm.agents.sac import SAC, SACConfig
 from cbm.types import Batch, Losses, Metrics
 
@@ -34,16 +35,15 @@ class DrQ(SAC):
         config, batch, size = self.config, batch.to(self.device), len(batch.obs)
         losses: Losses = {}
         metrics: Metrics = {}
-        with torch.no_grad():
-            z_next = self._encode(batch.next_obs, config.shifts)  # (shifts * B, D)
         blocked = critic_blocked(self.objective)
-        features = features_shifted(self.encoder, batch.obs, config.shift_pad, self.generator)
-        z = self.encoder.latent(features)
+        first = self._shifted(batch.obs, learns=True, features=True)
+        others = [self._shifted(batch.obs, learns=not blocked) for _ in range(1, config.shifts)]  # for the critic alone
+        then = [self._shifted(batch.next_obs) for _ in range(config.shifts)]
+        features, *encoded = chunks.run([first, *others, *then])
+        z, z_next = self.encoder.latent(features), torch.cat(encoded[len(others) :])  # (shifts * B, D) the latter
         if self.objective is not None:
             losses, metrics = self.objective.losses(z, batch.action, batch.reward, z_next[:size], self.actor.mean)
-        with torch.set_grad_enabled(not blocked):  # the other shifts are for the critic alone
-            z = torch.cat([z, self._encode(batch.obs, config.shifts - 1)])
-
+        z = torch.cat([z.detach() if blocked else z, *encoded[: len(others)]])
         q = self.critic(z, batch.action.repeat(config.shifts, 1))
         target = self.target(batch, z_next)
         losses["critic"] = td_loss(q, target.repeat(config.shifts, 1))

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from cbm import chunks
 from cbm.agents.controller import Reactive
 from cbm.agents.parts import (
     AgentConfig,
@@ -17,13 +18,12 @@ from cbm.agents.parts import (
     adam,
     as_batch,
     critic_blocked,
-    encode_shifted,
     encoder_optimizers,
-    features_shifted,
     make_encoder,
     minimise,
     pack,
     seeded,
+    shifted,
     td_loss,
     unpack,
 )
@@ -108,17 +108,16 @@ class DrQv2:
 
     def update(self, batch: Batch, env_step: int) -> Metrics:
         config, batch, std = self.config, batch.to(self.device), self.noise(env_step)
-        features = features_shifted(self.encoder, batch.obs, config.shift_pad, self.generator)
-        z = self.encoder.latent(features)
         losses: Losses = {}
         metrics: Metrics = {}
-        with torch.no_grad():
-            z_boot = self._encode(batch.boot_obs)
+        seen = [self._shifted(batch.obs, learns=True), self._shifted(batch.boot_obs)]
         if self.objective is not None:
-            with torch.no_grad():
-                z_next = self._encode(batch.next_obs)
+            seen.append(self._shifted(batch.next_obs))
+        features, z_boot, *z_next = chunks.run(seen)
+        z = self.encoder.latent(features)
+        if self.objective is not None:
             reward = batch.reward if config.objective_reward == "one-step" else batch.n_step_reward
-            losses, metrics = self.objective.losses(z, batch.action, reward, z_next, self.actor.mean)
+            losses, metrics = self.objective.losses(z, batch.action, reward, z_next[0], self.actor.mean)
 
         q, target = self.critic(self._critic_view(z), batch.action), self.target(batch, z_boot, std)
         losses["critic"] = td_loss(q, target)
@@ -139,8 +138,9 @@ class DrQv2:
         self.updates += 1
         return metrics
 
-    def _encode(self, obs: Tensor) -> Tensor:
-        return encode_shifted(self.encoder, obs, self.config.shift_pad, self.generator)
+    def _shifted(self, obs: Tensor, learns: bool = False) -> chunks.Work:
+        """Where something is to be learned the features, which the actor needs later."""
+        return shifted(self.encoder, obs, self.config.shift_pad, self.generator, learns, features=learns)
 
     def _critic_view(self, z: Tensor) -> Tensor:
         return z.detach() if critic_blocked(self.objective) else z

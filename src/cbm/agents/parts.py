@@ -13,9 +13,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.optim import Adam
 
-from cbm.augment import random_shift
+from cbm.augment import draw_shifts, shift
+from cbm.chunks import Work
 from cbm.errors import CBMError
-from cbm.nets import Encoder, chunks
+from cbm.nets import Encoder
 from cbm.tasks import Noise
 from cbm.types import Losses, Metrics, Objective
 
@@ -67,8 +68,6 @@ class AgentConfig:
     background, then tells few of a batch apart, and a contrastive loss has to look at the rest."""
     one_background: bool = False
     """Batches from one background video each. The authors' code does it; it is privileged information."""
-    compile: bool = False
-    """Compile the encoder with torch.compile: same results within rounding. 6 % slower than eager on 2 CPU cores."""
     mixed_precision: bool = False
     """Convolutions in bfloat16: faster on processors that have it, as `cbm doctor` tells. Untested on CUDA."""
 
@@ -94,20 +93,17 @@ def seeded(seed: int) -> Iterator[None]:
 def make_encoder(config: AgentConfig, setup: Setup, kind: type[Encoder] = Encoder, **options: Any) -> Encoder:
     """An encoder of these sizes; `options` are those that `kind` has besides."""
     sizes = config.feature_dim, config.conv_channels, config.conv_strides
-    encoder = kind(setup.obs_shape, *sizes, config.mixed_precision, **options)
-    if config.compile:
-        encoder.convs.compile(dynamic=False)
-    return encoder
+    return kind(setup.obs_shape, *sizes, config.mixed_precision, **options)
 
 
-def encode_shifted(encoder: Encoder, obs: Tensor, pad: int, generator: torch.Generator) -> Tensor:
-    """Latents (B, D) of randomly shifted observations."""
-    return torch.cat([encoder(random_shift(part, generator, pad)) for part in chunks(obs)])
+def shifted(
+    encoder: Encoder, obs: Tensor, pad: int, generator: torch.Generator, learns: bool = False, features: bool = False
+) -> Work:
+    """For `chunks.run`: latents (B, D) of randomly shifted observations, or their features (B, F).
 
-
-def features_shifted(encoder: Encoder, obs: Tensor, pad: int, generator: torch.Generator) -> Tensor:
-    """Features (B, F) of them. `encoder.latent` makes latents of these, and others once it has learned."""
-    return torch.cat([encoder.convs(random_shift(part, generator, pad)) for part in chunks(obs)])
+    `encoder.latent` makes latents of features, and others once it has learned.
+    """
+    return encoder.work(obs, draw_shifts(obs, generator, pad), see=shift, learns=learns, features=features)
 
 
 def adam(parameters: Iterable[nn.Parameter], lr: float, beta1: float = 0.9) -> Adam:

@@ -10,9 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from cbm import chunks
 from cbm.agents.parts import Setup, as_batch, make_encoder, minimise, seeded, td_loss
 from cbm.agents.sac import SAC, SACConfig
-from cbm.augment import random_shift
+from cbm.augment import draw_shifts, shift
 from cbm.nets import Encoder, count_features
 from cbm.objectives.proto import Proto, ProtoConfig
 from cbm.ops import soft_update
@@ -103,12 +104,12 @@ class ProtoRL(SAC):
         config, batch = self.config, batch.to(self.device)
         pretraining = env_step < config.pretrain_steps
         metrics: Metrics = {}
-        obs = random_shift(batch.obs, self.generator, config.shift_pad)
-        next_obs = random_shift(batch.next_obs, self.generator, config.shift_pad)
+        now, then = ((obs, draw_shifts(obs, self.generator, config.shift_pad)) for obs in (batch.obs, batch.next_obs))
         if (pretraining or not config.pretrain_steps) and self.updates % config.encoder_every == 0:
-            metrics |= self._update_encoder(obs, next_obs, batch)
-        with torch.no_grad():
-            features, features_next = self.encoder.features(obs), self.encoder.features(next_obs)
+            metrics |= self._update_encoder(now, then, batch)
+        features, features_next = chunks.run(
+            [self.encoder.work(*seen, see=shift, learns=False, features=True) for seen in (now, then)]
+        )
         if isinstance(self.encoder, CentredEncoder):
             self.encoder.follow(features)
 
@@ -125,12 +126,18 @@ class ProtoRL(SAC):
         metrics |= minimise({"critic": td_loss(q, target)}, {"critic": 1.0}, steps, self.optimizers)
         return metrics | self._finish_update(features, q[0], target)
 
-    def _update_encoder(self, obs: Tensor, next_obs: Tensor, batch: Batch) -> Metrics:
-        """One step on convolutions, projector, predictor and prototypes; then their slow copies follow."""
+    def _update_encoder(self, now: tuple[Tensor, Tensor], then: tuple[Tensor, Tensor], batch: Batch) -> Metrics:
+        """One step on convolutions, projector, predictor and prototypes; then their slow copies follow.
+
+        `now` and `then` are observations and their shifts.
+        """
         proto, rate = self.objective, self.config.encoder_rate
-        with torch.no_grad():
-            slow = self.target_encoder.features(next_obs)
-        features = self.encoder.features(obs)
+        features, slow = chunks.run(
+            [
+                encoder.work(*seen, see=shift, features=True)
+                for encoder, seen in ((self.encoder, now), (self.target_encoder, then))
+            ]
+        )
         losses, metrics = proto.losses(features, batch.action, batch.reward, slow, self.actor.mean)
         metrics |= minimise(losses, proto.weights, {"encoder": 1}, self.optimizers)
         soft_update(self.target_encoder.parameters(), self.encoder.parameters(), rate)

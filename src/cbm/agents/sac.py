@@ -17,14 +17,15 @@ from cbm.agents.parts import (
     Setup,
     adam,
     as_batch,
-    encode_shifted,
     encoder_optimizers,
     make_encoder,
     minimise,
     pack,
     seeded,
+    shifted,
     unpack,
 )
+from cbm.chunks import Work
 from cbm.nets import Critic, Encoder, GaussianActor
 from cbm.ops import soft_update, squashed_gaussian
 from cbm.replay import Replay
@@ -111,10 +112,8 @@ class SAC:
             one_background=config.one_background,
         )
 
-    def _encode(self, obs: Tensor, copies: int = 1) -> Tensor:
-        """Latents of `copies` shifted versions of the whole batch, one version after the other: (copies * B, D)."""
-        z = [encode_shifted(self.encoder, obs, self.config.shift_pad, self.generator) for _ in range(copies)]
-        return torch.cat(z) if z else torch.empty(0, self.config.feature_dim, device=self.device)
+    def _shifted(self, obs: Tensor, learns: bool = False, features: bool = False) -> Work:
+        return shifted(self.encoder, obs, self.config.shift_pad, self.generator, learns, features)
 
     @torch.no_grad()
     def soft_value(self, z: Tensor, z_target: Tensor | None = None) -> Tensor:

@@ -10,11 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cbm import chunks
 from cbm.agents.parts import Setup, make_encoder, minimise, td_loss
 from cbm.agents.sac import SAC, SACConfig
-from cbm.augment import random_convolution, random_overlay, random_shift
+from cbm.augment import convolution, draw_convolutions, draw_images, draw_shifts, overlay, shift
 from cbm.errors import CBMError
-from cbm.nets import Encoder, chunks
+from cbm.nets import Encoder
 from cbm.ops import soft_update
 from cbm.types import Batch, Metrics
 
@@ -108,13 +109,18 @@ class SVEA(SAC):
 
     def update(self, batch: Batch, env_step: int) -> Metrics:
         config, batch = self.config, batch.to(self.device)
-        obs = random_shift(batch.obs, self.generator, config.shift_pad)
-        next_obs = random_shift(batch.next_obs, self.generator, config.shift_pad)
-        features = self.encoder.features(obs)
+        now, then = ((obs, draw_shifts(obs, self.generator, config.shift_pad)) for obs in (batch.obs, batch.next_obs))
+        features, z_augmented, z_next, z_target = chunks.run(
+            [
+                self.encoder.work(*now, see=shift, features=True),
+                self.encoder.work(*now, self.draw(batch.obs), see=self.augment),
+                self.encoder.work(*then, see=shift, learns=False),
+                self.target_encoder.work(*then, see=shift),
+            ]
+        )
         z = self.encoder.latent(features)
-        z_augmented = torch.cat([self.encoder(self.augment(part)) for part in chunks(obs)])
         with torch.no_grad():
-            value = self.soft_value(self.encoder(next_obs), self.target_encoder(next_obs))
+            value = self.soft_value(z_next, z_target)
             target = batch.n_step_reward + batch.n_step_discount * value
         q = self.critic(z, batch.action)
         losses = {
@@ -127,11 +133,17 @@ class SVEA(SAC):
             soft_update(self.target_encoder.parameters(), self.encoder.parameters(), config.encoder_rate)
         return metrics | self._finish_update(features, q[0], target)
 
-    def augment(self, obs: Tensor) -> Tensor:
-        """The strong augmentation of observations (B, C, H, W)."""
+    def draw(self, obs: Tensor) -> Tensor:
+        """What is random in the strong augmentation of observations."""
         if self.config.augmentation == "convolution":
-            return random_convolution(obs, self.generator)
-        return random_overlay(obs, self.images, self.generator, self.config.overlay_weight)
+            return draw_convolutions(obs, self.generator)
+        return draw_images(obs, self.images, self.generator)
+
+    def augment(self, obs: Tensor, pixels: Tensor, drawn: Tensor) -> Tensor:
+        """The strong augmentation of observations (B, C, H, W) that were shifted by `pixels`."""
+        if self.config.augmentation == "convolution":
+            return convolution(shift(obs, pixels), drawn)
+        return overlay(shift(obs, pixels), drawn, self.config.overlay_weight)
 
 
 def stills(videos: str, count: int, size: tuple[int, int]) -> np.ndarray:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from cbm.analysis.runs import Run
 
 # Settings that change no result, or only when something is written down, or how long a run goes on.
-_BESIDE_THE_POINT = frozenset({"seed", "preset", "agent_name", "agent.compile"})
+_BESIDE_THE_POINT = frozenset({"seed", "preset", "agent_name"})
 _OF_TRAINING = frozenset({"training.seed_steps", "training.replay_capacity"})  # all that counts of `training`
 _OF_THE_DISTRACTION = frozenset(
     f"env.{name}" for name in ("task", "env_id", "distraction", "scale", "num_videos", "dynamic", "videos", "renderer")

@@ -6,7 +6,7 @@ PyTorch is imported when a verb runs, so that `cbm --help` is quick and the suit
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,7 +19,7 @@ from cbm.errors import TRAIN_HINT, CBMError
 if TYPE_CHECKING:
     from cbm.config import RunConfig
 
-_WITH_RESUME = ("resume", "steps", "wandb")
+_WITH_RESUME = ("resume", "steps", "wandb", "set")
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,8 @@ def train(args: Annotated[TrainArgs, arg(name="")]) -> int:
 
     if args.resume is not None:
         _nothing_else(args)
-        outcome = training.resume(args.resume, total_steps=args.steps, wandb=args.wandb)
+        overrides = dict(_overrides(args))
+        outcome = training.resume(args.resume, total_steps=args.steps, overrides=overrides, wandb=args.wandb)
     else:
         config = run_config(args)
         if args.print_config:
@@ -182,12 +183,15 @@ def run_config(args: TrainArgs) -> RunConfig:
         overrides.append(("objective.prototypes", str(args.prototypes)))
     if args.mixed_precision:
         overrides.append(("agent.mixed_precision", "true"))
+    return make_config(args.agent, env, args.preset, args.seed, [*overrides, *_overrides(args)])
+
+
+def _overrides(args: TrainArgs) -> Iterator[tuple[str, str]]:
     for item in args.set:
         name, equals, value = item.partition("=")
         if not equals:
             raise CBMError(f"--set {item}: write NAME=VALUE.")
-        overrides.append((name, value))
-    return make_config(args.agent, env, args.preset, args.seed, overrides)
+        yield name, value
 
 
 def _nothing_else(args: TrainArgs) -> None:
@@ -197,7 +201,7 @@ def _nothing_else(args: TrainArgs) -> None:
         if field.name not in _WITH_RESUME and getattr(args, field.name) != getattr(default, field.name):
             raise CBMError(
                 f"--{field.name.replace('_', '-')} does not go with --resume: the run has its configuration in "
-                f"config.json. Only --steps and --wandb do."
+                f"config.json. Only --steps, --wandb and what changes no result, such as --training.threads, do."
             )
 
 

@@ -12,13 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from cbm.config import EnvConfig, RunConfig, TrainingConfig, make_config, to_json
+from cbm.config import OF_THE_MACHINE, EnvConfig, RunConfig, TrainingConfig, make_config, to_json
 from cbm.errors import CBMError, choose
 
 Settings = Mapping[str, Any]  # dotted names of the configuration and their values
-# What says how a run is computed, not what comes out of it. (Threads and device change rounding; a study does not ask
-# for one rounding or the other.)
-_NEUTRAL = ("eval_workers", "checkpoint_every", "checkpoint_minutes", "device", "threads", "film")
 
 
 @dataclass(frozen=True)
@@ -252,7 +249,7 @@ def _has(config: RunConfig, name: str) -> bool:
 
 def run_name(config: RunConfig) -> str:
     """What the run is, to read, and a hash of everything that decides its result, to tell it apart."""
-    neutral = {name: getattr(TrainingConfig(), name) for name in _NEUTRAL}
+    neutral = {name: getattr(TrainingConfig(), name) for name in OF_THE_MACHINE}
     essence = replace(config, training=replace(config.training, **neutral))
     text = json.dumps(to_json(essence), sort_keys=True)
     return f"{config.run_name}-{hashlib.sha256(text.encode()).hexdigest()[:10]}"
