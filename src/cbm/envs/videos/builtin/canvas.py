@@ -7,26 +7,43 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from .paint import Array, smooth, window
+from .paint import LOW, PAN, SPAN, SWAY, Array, smooth
 
-Point = tuple[float, float]  # (y, x), in units of `unit` pixels
+MARGIN = SWAY + 0.14  # of a layer beyond the picture, for a camera that sways and tilts
+
+Point = tuple[float, float]  # (y, x), in units: see `paint.LOW`
 Shader = Callable[[Array, Array], tuple[Array, Array]]  # offsets dy, dx from the centre -> coverage, colour
 
 
 class Canvas:
-    """Pixels (H, W, 3), or (H, W, 4) with colour premultiplied by coverage, when it is a layer to lay over others."""
+    """Pixels (H, W, 3), or (H, W, 4) with colour premultiplied by coverage, when it is a layer to lay over others.
 
-    def __init__(self, pixels: Array, unit: int) -> None:
-        self.pixels = pixels
-        self.unit = unit
+    `top` and `left` say which place of the scene its first pixel shows.
+    """
+
+    def __init__(self, pixels: Array, unit: float, top: float = LOW, left: float = LOW) -> None:
+        self.pixels, self.unit, self.top, self.left = pixels, unit, top, left
 
     @classmethod
-    def layer(cls, height: float, width: float, unit: int) -> Canvas:
-        """An empty, transparent sheet of that many units."""
-        return cls(np.zeros((round(height * unit), round(width * unit), 4), np.float32), unit)
+    def layer(cls, unit: float) -> Canvas:
+        """A transparent sheet for all that a travelling camera comes to see."""
+        height, width = SPAN + 2 * MARGIN, SPAN + PAN + 2 * MARGIN
+        pixels = np.zeros((round(height * unit), round(width * unit), 4), np.float32)
+        return cls(pixels, unit, LOW - MARGIN, LOW - MARGIN)
+
+    @classmethod
+    def sprite(cls, reach_y: float, reach_x: float, unit: float) -> Canvas:
+        """A small transparent sheet around (0, 0), to be stamped."""
+        pixels = np.zeros((2 * math.ceil(reach_y * unit) + 1, 2 * math.ceil(reach_x * unit) + 1, 4), np.float32)
+        return cls(pixels, unit, -0.5 * pixels.shape[0] / unit, -0.5 * pixels.shape[1] / unit)
+
+    @property
+    def right(self) -> float:
+        return self.left + self.pixels.shape[1] / self.unit
 
     def shade(self, y: float, x: float, reach_y: float, reach_x: float, shader: Shader, *, light: bool = False) -> None:
         """Paint what `shader` says within the box (y, x) +- reach; `light` is added, not painted over."""
+        y, x = y - self.top, x - self.left
         unit, (height, width) = self.unit, self.pixels.shape[:2]
         top, bottom = max(0, math.floor((y - reach_y) * unit)), min(height, math.ceil((y + reach_y) * unit) + 1)
         left, right = max(0, math.floor((x - reach_x) * unit)), min(width, math.ceil((x + reach_x) * unit) + 1)
@@ -120,11 +137,48 @@ class Canvas:
 
         self.shade(y, x, radius, radius, shader, light=True)
 
+    def block(self, y: float, x: float, height: float, width: float, paint: Array) -> None:
+        """An opaque rectangle of whole pixels: much faster than `box`."""
+        unit, (rows, columns) = self.unit, self.pixels.shape[:2]
+        top, left = round((y - self.top) * unit), round((x - self.left) * unit)
+        bottom, right = max(top + 1, round((y + height - self.top) * unit)), round((x + width - self.left) * unit)
+        top, left, bottom, right = max(top, 0), max(left, 0), min(bottom, rows), min(max(right, left + 1), columns)
+        if top < bottom and left < right:
+            view = self.pixels[top:bottom, left:right]
+            view[..., :3] = paint
+            if view.shape[2] == 4:
+                view[..., 3] = 1.0
+
+    def roughen(self, grain: Array, strength: float) -> None:
+        """Give a layer's surfaces a texture: `grain` in [0, 1] makes them darker and lighter."""
+        part = grain[: self.pixels.shape[0], : self.pixels.shape[1], None]
+        self.pixels[..., :3] *= np.maximum(1.0 + strength * (2.0 * part - 1.0), 0.0)
+
     def lay(self, layer: Array) -> None:
         """Lay premultiplied (H, W, 4) pixels of the same size over this."""
         self.pixels *= 1.0 - layer[..., 3:]
         self.pixels += layer[..., : self.pixels.shape[2]]
 
-    def view(self, y: float, x: float, size: int) -> Array:
-        """What a camera with its upper left corner at (y, x) sees."""
-        return window(self.pixels, y * self.unit, x * self.unit, size, mode="clip")
+    def stamp(self, sprite: Canvas, y: float, x: float) -> None:
+        """Lay a sprite over this at the whole pixel next to (y, x)."""
+        rows, columns = sprite.pixels.shape[:2]
+        top = round((y - self.top) * self.unit) - rows // 2
+        left = round((x - self.left) * self.unit) - columns // 2
+        part = sprite.pixels[
+            max(0, -top) : self.pixels.shape[0] - top if top + rows > self.pixels.shape[0] else rows,
+            max(0, -left) : self.pixels.shape[1] - left if left + columns > self.pixels.shape[1] else columns,
+        ]
+        if part.shape[0] and part.shape[1] and top < self.pixels.shape[0] and left < self.pixels.shape[1]:
+            top, left = max(top, 0), max(left, 0)
+            view = self.pixels[top : top + part.shape[0], left : left + part.shape[1]]
+            view *= 1.0 - part[..., 3:]
+            view += part[..., : view.shape[2]]
+
+    def view(self, dy: float, dx: float, size: int) -> Array:
+        """What a camera that moved by (dy, dx) sees, to the next whole pixel."""
+        row, column = round((LOW + dy - self.top) * self.unit), round((LOW + dx - self.left) * self.unit)
+        part = self.pixels[max(row, 0) : row + size, max(column, 0) : column + size]
+        if part.shape[0] < size or part.shape[1] < size:
+            rows, columns = np.arange(row, row + size), np.arange(column, column + size)
+            part = self.pixels.take(rows, axis=0, mode="clip").take(columns, axis=1, mode="clip")
+        return part

@@ -19,6 +19,12 @@ Rng = np.random.Generator
 
 FRAMES_PER_UNIT = 60  # frames of clip time 1
 
+# Scenes are measured in what an agent sees: the square from (0, 0) to (1, 1) fills its frame, and the picture reaches
+# from LOW to HIGH around it, because a camera of 45 degrees sees 0.41 of the width of a background.
+SPAN = 2.4
+LOW, HIGH = 0.5 - 0.5 * SPAN, 0.5 + 0.5 * SPAN
+TEXTURE = 2 * SPAN  # side of a periodic texture, in the same units
+
 
 def between(rng: Rng, low: float, high: float) -> float:
     return low + (high - low) * float(rng.random())
@@ -55,11 +61,17 @@ def smooth(low: float, high: float, x: Array) -> Array:
     return t * t * (3.0 - 2.0 * t)
 
 
-def grid(height: int, width: int, unit: int) -> tuple[Array, Array]:
+def grid(height: int, width: int, unit: float) -> tuple[Array, Array]:
     """Coordinates of the pixel centres, y (H, 1) and x (1, W), in units of `unit` pixels."""
     y = (np.arange(height, dtype=np.float32) + 0.5) * (1.0 / unit)
     x = (np.arange(width, dtype=np.float32) + 0.5) * (1.0 / unit)
     return y[:, None], x[None, :]
+
+
+def view_grid(size: int) -> tuple[Array, Array]:
+    """The same for a picture, from LOW to HIGH."""
+    y, x = grid(size, size, size / SPAN)
+    return y + LOW, x + LOW
 
 
 def spread(lattice: Array, length: int) -> Array:
@@ -89,10 +101,36 @@ def noise(rng: Rng, cells: int | tuple[int, int], shape: tuple[int, int], octave
     for _ in range(octaves):
         lattice = rng.random((rows, columns), dtype=np.float32)
         total += weight * spread(spread(lattice, shape[0]).T, shape[1]).T
-        rows, columns, weight = rows * 2, columns * 2, weight * gain
-        if rows > shape[0] or columns > shape[1]:
+        if rows == shape[0] and columns == shape[1]:
             break
+        rows, columns, weight = min(2 * rows, shape[0]), min(2 * columns, shape[1]), weight * gain
     return stretch(total)
+
+
+def texture(rng: Rng, size: int, per_unit: float | tuple[float, float], octaves: int = 8, gain: float = 0.72) -> Array:
+    """Noise over a square of TEXTURE units: `per_unit` bumps to a unit, then finer down to the pixels.
+
+    With a gain of 0.72 the power falls with the third power of the frequency, about as in photographs.
+    """
+    rows, columns = (per_unit, per_unit) if isinstance(per_unit, int | float) else per_unit
+    cells = (max(2, round(rows * TEXTURE)), max(2, round(columns * TEXTURE)))
+    return noise(rng, cells, (2 * size, 2 * size), octaves, gain)
+
+
+def patchy(rng: Rng, size: int, values: Array) -> Array:
+    """A texture in [0, 1] that is rough here and almost smooth there, as real surfaces are."""
+    rough = smooth(0.35, 0.65, texture(rng, size, 1.3, 3, 0.5))
+    return 0.5 + (values - 0.5) * (0.15 + 0.85 * rough)
+
+
+def shade_and_sun(rng: Rng, size: int, dark: float, bright: float) -> Array:
+    """Light on a scene, a texture (2S, 2S, 1): wide patches of sun and shade with sharp and with soft edges."""
+    return (dark + (bright - dark) * smooth(0.42, 0.58, texture(rng, size, 0.9, 6, 0.45)))[..., None]
+
+
+def contrast(values: Array, strength: float) -> Array:
+    """Values in [0, 1] pushed apart around the middle."""
+    return np.clip(0.5 + strength * (values - 0.5), 0.0, 1.0)
 
 
 def noise_line(rng: Rng, cells: int, length: int, octaves: int = 6, gain: float = 0.5) -> Array:
@@ -114,6 +152,16 @@ def window(texture: Array, top: float, left: float, size: int, mode: Literal["wr
         part = texture.take(rows, axis=0, mode=mode).take(columns, axis=1, mode=mode)
     part = part[:-1] + (part[1:] - part[:-1]) * fy
     return part[:, :-1] + (part[:, 1:] - part[:, :-1]) * fx
+
+
+def cut(texture: Array, dy: float, dx: float, size: int) -> Array:
+    """`size` x `size` pixels of a periodic texture, moved by whole pixels next to (dy, dx) units: fast, and sharp."""
+    unit, (height, width) = size / SPAN, texture.shape[:2]
+    row, column = round(dy * unit) % height, round(dx * unit) % width
+    if row + size <= height and column + size <= width:
+        return texture[row : row + size, column : column + size]
+    rows, columns = np.arange(row, row + size), np.arange(column, column + size)
+    return texture.take(rows, axis=0, mode="wrap").take(columns, axis=1, mode="wrap")
 
 
 def warp(texture: Array, y: Array, x: Array) -> Array:
@@ -169,9 +217,12 @@ def ramp(codes: Sequence[str], values: Array) -> Array:
     return table.take(index, axis=0)
 
 
-def handheld(rng: Rng, amount: float) -> Callable[[float], tuple[float, float]]:
-    """The sway of a camera: time -> (dy, dx), smooth and at most about `amount`."""
-    rates = [between(rng, 0.3, 0.9), between(rng, 0.9, 2.0)]
+Camera = Callable[[float], tuple[float, float]]  # time -> (dy, dx) in units
+
+
+def handheld(rng: Rng, amount: float) -> Camera:
+    """The sway of a camera, smooth and at most about `amount`."""
+    rates = [between(rng, 0.5, 1.5), between(rng, 2.0, 4.0)]
     phases = [between(rng, 0.0, 1.0) for _ in range(4)]
 
     def at(t: float) -> tuple[float, float]:
@@ -182,11 +233,36 @@ def handheld(rng: Rng, amount: float) -> Callable[[float], tuple[float, float]]:
     return at
 
 
+PAN, SWAY = 1.3, 0.06  # the most that a camera travels to the side, and sways
+
+
+def camera(rng: Rng, slow: float = 0.7, fast: float = PAN, tilt: float = 0.1, sway: float = 0.03) -> Camera:
+    """A camera in the hand of someone who walks or drives past: dx from 0 to PAN or back, dy around 0."""
+    hand, way = handheld(rng, min(sway, SWAY)), pick(rng, (-1.0, 1.0))
+    pace, lift, start = between(rng, slow, fast), between(rng, -tilt, tilt), between(rng, 0.0, 1.0)
+
+    def at(t: float) -> tuple[float, float]:
+        dy, dx = hand(t)
+        return dy + lift * wave(0.5 * t + start), dx + pace * (t if way > 0 else 1.0 - t)
+
+    return at
+
+
+SHARPEN = 0.18  # what a video camera does, too; it makes up for the stretch from a clip's size to the sky's
+
+
 def film(frames: int, size: int, draw: Callable[[float], Array]) -> Array:
     """`draw(t)` -> (size, size, 3) in [0, 1] for each frame, with a lens' darker corners: uint8 (T, H, W, 3)."""
-    y, x = grid(size, size, size)
-    lens = (255.0 * (1.06 - 0.55 * ((y - 0.5) * (y - 0.5) + (x - 0.5) * (x - 0.5))))[..., None]
+    y, x = view_grid(size)
+    lens = (255.0 * (1.04 - 0.08 * ((y - 0.5) * (y - 0.5) + (x - 0.5) * (x - 0.5))))[..., None]
     clip = np.empty((frames, size, size, 3), np.uint8)
     for i in range(frames):
-        clip[i] = np.clip(draw(i / FRAMES_PER_UNIT) * lens + 0.5, 0.0, 255.0)
+        picture = np.clip(draw(i / FRAMES_PER_UNIT) * lens, 0.0, 255.0)
+        crisp = picture * (1.0 + 4.0 * SHARPEN) + 0.5
+        inner = crisp[1:-1, 1:-1]
+        for part in (picture[:-2, 1:-1], picture[2:, 1:-1], picture[1:-1, :-2], picture[1:-1, 2:]):
+            inner -= SHARPEN * part
+        for edge in ((0,), (-1,), (slice(None), 0), (slice(None), -1)):
+            crisp[edge] = picture[edge] + 0.5
+        clip[i] = np.clip(crisp, 0.0, 255.0)
     return clip

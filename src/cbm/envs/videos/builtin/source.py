@@ -12,7 +12,7 @@ from cbm.envs.videos.clips import ArrayClip, Split, check_name, check_split
 
 from .families import TRAINING_FAMILIES, UNSEEN_FAMILIES
 
-VERSION = "builtin-v1"  # part of the seeds and of the cache's path: change it whenever any pixel changes
+VERSION = "builtin-v2"  # part of the seeds and of the cache's path: change it whenever any pixel changes
 FRAMES, SIZE = 60, 256
 TRAIN_PER_FAMILY, UNSEEN_PER_TRAINING_FAMILY, UNSEEN_PER_NEW_FAMILY = 5, 1, 6
 

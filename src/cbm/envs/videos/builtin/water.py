@@ -6,36 +6,49 @@ import numpy as np
 
 from .canvas import Canvas, Shader
 from .paint import (
+    HIGH,
+    LOW,
+    SPAN,
+    TEXTURE,
     Array,
     Rng,
     between,
     by_look,
+    camera,
     colour,
+    contrast,
+    cut,
     film,
     grid,
-    noise,
+    patchy,
     pick,
     ramp,
+    shade_and_sun,
     slope,
     smooth,
+    texture,
     tint,
+    view_grid,
     warp,
     wave,
     whole,
-    window,
 )
 
 
-def light_net(sheets: list[Array], t: float, speed: float, size: int) -> Array:
+class LightNet:
     """The moving net of bright lines that waves cast on the ground: ridges of two drifting sheets."""
-    a = window(sheets[0], speed * t * size, 0.6 * speed * t * size, size)
-    b = window(sheets[1], -0.7 * speed * t * size, 0.5 * speed * t * size, size)
-    c = window(sheets[1], 0.3 * size, speed * t * size, size)
-    ridge = 1.0 - np.abs(a - b) * 3.4
-    fine = 1.0 - np.abs(c - a) * 4.5
-    bright, thin = np.maximum(ridge, 0.0), np.maximum(fine, 0.0)
-    bright = bright * bright
-    return bright * bright * 0.8 + thin * thin * thin * 0.4
+
+    def __init__(self, rng: Rng, size: int) -> None:
+        self.size = size
+        self.sheets = [texture(rng, size, 3.5, 3, 0.45), texture(rng, size, 4.5, 3, 0.45)]
+
+    def at(self, t: float, dy: float, dx: float) -> Array:
+        a = cut(self.sheets[0], dy + t, dx + 0.6 * t, self.size)
+        b = cut(self.sheets[1], dy - 0.7 * t, dx + 0.5 * t, self.size)
+        c = cut(self.sheets[1], dy + 0.8, dx + t, self.size)
+        bright, thin = np.maximum(1.0 - np.abs(a - b) * 5.0, 0.0), np.maximum(1.0 - np.abs(c - a) * 7.0, 0.0)
+        bright = bright * bright
+        return bright * bright * 0.8 + thin * thin * thin * 0.5
 
 
 POOLS = (
@@ -45,92 +58,123 @@ POOLS = (
     ("5a4a30", "a8935e", "fff2cc"),
     ("3a2a5c", "7a68b8", "f2e0ff"),
 )
+PEBBLES = ("2f2c28", "7a6a55", "c8b89c", "6f7f78", "e8dfc8", "8a4a38")
 
 
 def caustics(rng: Rng, look: int, frames: int, size: int) -> Array:
     """The floor of a pool or brook, bent by the waves above and crossed by a net of light."""
     deep, shallow, lit = (colour(code) for code in by_look(look, POOLS))
-    big = 2 * size
-    sheets = [noise(rng, 14, (big, big), 2, 0.4), noise(rng, 17, (big, big), 2, 0.4)]
+    unit, big = size / SPAN, 2 * size
+    net = LightNet(rng, size)
     y, x = grid(big, big, big)
-    stones = noise(rng, 10, (big, big), 6, 0.6)
+    stones = patchy(rng, size, contrast(texture(rng, size, 10.0, gain=0.92), 2.0))
     if rng.random() < 0.6:  # tiles
-        count = whole(rng, 8, 18)
+        count = whole(rng, 44, 64)
         p, q = x * count, y * count
-        table = np.stack([tint(rng, shallow, 0.14) for _ in range(count * count)])
+        table = np.stack([tint(rng, shallow, 0.45) for _ in range(count * count)])
         tile = np.floor(q).astype(np.int64) * count + np.floor(p).astype(np.int64)
         p, q = p - np.floor(p), q - np.floor(q)
-        joint = smooth(0.02, 0.09, np.minimum(np.minimum(p, 1.0 - p), np.minimum(q, 1.0 - q)))[..., None]
-        lane = smooth(0.0, 0.01, 0.05 - np.abs(x - 0.37 - 0.0 * y))[..., None]
-        floor = (deep + (table[tile] - deep) * (0.35 + 0.65 * joint)) * (1.0 - 0.75 * lane)
-    else:  # pebbles: a stepped height field with relief
-        steps = np.floor(stones * 9.0)
-        floor = ramp(("2f2c28", "7a6a55", "b8a88c", "6f7f78", "d8cfb8"), (steps * 0.37) % 1.0)
-        floor = floor * (0.9 + 0.8 * slope(stones, 1, 1) * 6.0)[..., None]
-        floor = 0.55 * floor + 0.45 * shallow
-    floor = floor * (0.75 + 0.4 * stones)[..., None]
-    speed, drift, bend = between(rng, 0.15, 0.3), between(rng, -0.25, 0.25), between(rng, 6.0, 14.0) * size / 256
+        joint = smooth(0.06, 0.14, np.minimum(np.minimum(p, 1.0 - p), np.minimum(q, 1.0 - q)))[..., None]
+        lane = x * TEXTURE
+        stripe = smooth(0.0, 0.02, 0.07 - np.abs(lane - np.floor(lane) - 0.4) - 0.0 * y)[..., None]
+        floor = (deep * 0.6 + (table[tile] - deep * 0.6) * (0.2 + 0.8 * joint)) * (1.0 - 0.75 * stripe)
+    else:
+        floor = 0.75 * _pebbles(rng, size) + 0.25 * shallow
+    floor = floor * (0.6 + 0.7 * stones)[..., None]
+    speed, bend, path = between(rng, 0.5, 0.9), between(rng, 0.03, 0.06) * unit, camera(rng, 0.5, 1.0)
     rows, columns = np.meshgrid(np.arange(size, dtype=np.float32), np.arange(size, dtype=np.float32), indexing="ij")
-    depth = smooth(-0.2, 1.1, grid(size, size, size)[0] + 0.0 * columns)[..., None]
+    depth = smooth(-0.6, 1.3, view_grid(size)[0] + 0.0 * columns)[..., None]
+    glints = smooth(0.76, 0.84, texture(rng, size, 16.0, 4, 0.8))
 
     def draw(t: float) -> Array:
-        swell = window(sheets[0], speed * t * size, -speed * t * size, size) - 0.5
-        chop = window(sheets[1], -speed * t * size, 0.5 * speed * t * size, size) - 0.5
-        ground = warp(floor, rows + 2.0 * bend * swell, columns + 2.0 * bend * chop + drift * t * size)
-        net = light_net(sheets, t, speed, size)[..., None]
-        return ground * (0.5 + 0.35 * depth) + lit * (0.62 * net * (0.4 + 0.6 * depth)) + deep * 0.12
+        dy, dx = path(t)
+        swell = cut(net.sheets[0], speed * t, -speed * t, size) - 0.5
+        chop = cut(net.sheets[1], -speed * t, 0.5 * speed * t, size) - 0.5
+        row, column = rows + 2.0 * bend * swell + dy * unit, columns + 2.0 * bend * chop + dx * unit
+        ground = warp(floor, np.floor(row), np.floor(column))  # whole pixels: sharp
+        light = net.at(speed * t, 0.7 * dy, 0.7 * dx)[..., None]
+        sparkle = cut(glints, 0.8 * speed * t, 0.5 * dx - speed * t, size)[..., None]
+        return ground * (0.55 + 0.35 * depth) + lit * (0.55 * light * (0.4 + 0.6 * depth) + 0.8 * sparkle) + deep * 0.08
 
     return film(frames, size, draw)
+
+
+def _pebbles(rng: Rng, size: int) -> Array:
+    """Stones of all colours, lit from the upper left: a periodic texture."""
+    canvas = Canvas(ramp(PEBBLES[:2], texture(rng, size, 10.0, gain=0.85)), size / SPAN, 0.0, 0.0)
+    for _ in range(2600):
+        y, x, radius = between(rng, 0.0, TEXTURE), between(rng, 0.0, TEXTURE), between(rng, 0.03, 0.11)
+        paint, tall = tint(rng, colour(pick(rng, PEBBLES)), 0.3), between(rng, 0.6, 1.1)
+        canvas.disc(y + 0.3 * radius, x + 0.3 * radius, radius, colour("14120f"), tall=tall, alpha=0.6)
+        canvas.disc(y, x, radius, paint * 0.7, tall=tall)
+        canvas.disc(y - 0.2 * radius, x - 0.2 * radius, 0.65 * radius, paint, tall=tall, soft=0.3)
+    return canvas.pixels
 
 
 SCALES = ("f28c28", "e8d44d", "d23c4a", "4aa0d8", "f4f0e6", "7a4fb0", "2f3d4f", "3fb58c")
+BEATS = 6  # drawings of a fish that swims
 
 
 def fish(rng: Rng, look: int, frames: int, size: int) -> Array:
-    """A shoal over rippled sand: bodies that bend as they swim, weed that sways, light from the waves."""
-    big = 2 * size
+    """Shoals over sand, stones and coral: bodies that bend as they swim, weed that sways, light from the waves."""
+    unit, big = size / SPAN, 2 * size
     deep, shallow, lit = (colour(code) for code in by_look(look, POOLS))
     y, x = grid(big, big, big)
-    lumps = noise(rng, 5, (big, big), 6, 0.6)
-    ripples = wave(13.0 * y + 2.5 * lumps + 2.0 * x)
-    sand = ramp(("8f7a56", "c9b283", "efe0b4"), 0.5 + 0.25 * ripples + 0.5 * (lumps - 0.5))
-    sand = sand * (0.45 + 0.7 * shallow)
-    sheets = [noise(rng, 14, (big, big), 2, 0.4), noise(rng, 17, (big, big), 2, 0.4)]
+    lumps = patchy(rng, size, contrast(texture(rng, size, 6.0, gain=0.88), 1.8))
+    ripples = wave(38.0 * y + 2.5 * lumps + 6.0 * x)
+    sand = ramp(("5f4a36", "c9b283", "fff0c4"), 0.5 + 0.2 * ripples + 0.6 * (lumps - 0.5))
+    sand = sand * (0.35 + 0.75 * shallow) * (1.0 + 1.2 * slope(lumps, 1, 1))[..., None]
+    net, reef = LightNet(rng, size), Canvas.layer(unit)
+    for _ in range(whole(rng, 60, 90)):
+        _coral(rng, reef, between(rng, LOW, HIGH + 0.2), between(rng, reef.left, reef.right))
+    reef.roughen(contrast(texture(rng, size, 16.0, gain=0.9), 1.5), 0.5)
     shoal = []
-    for _ in range(whole(rng, 12, 20)):
-        paint = tint(rng, colour(pick(rng, SCALES)), 0.2)
-        place = (between(rng, 0.06, 0.94), between(rng, -0.1, 1.1))
-        way = pick(rng, (-1.0, 1.0)) * between(rng, 0.2, 0.9)
-        shoal.append((between(rng, 0.035, 0.1), paint, whole(rng, 2, 6), place, way, between(rng, 0.0, 1.0)))
+    for _ in range(whole(rng, 80, 110)):
+        long, paint = between(rng, 0.03, 0.1), tint(rng, colour(pick(rng, SCALES)), 0.3)
+        way, bars = pick(rng, (-1.0, 1.0)) * between(rng, 0.4, 1.6), whole(rng, 2, 6)
+        swimming = []
+        for beat in range(BEATS):
+            sprite = Canvas.sprite(1.6 * long, 1.8 * long, unit)
+            sprite.disc(0.9 * long, 0.3 * long, long, deep * 0.3, tall=0.35, soft=0.5, alpha=0.5)
+            sprite.shade(0.0, 0.0, 0.9 * long, 1.75 * long, _fish(unit, long, paint, bars, way, beat / BEATS))
+            swimming.append(sprite)
+        place = (between(rng, LOW, HIGH), between(rng, 0.0, 2.8))
+        shoal.append((long, swimming, place, way, between(rng, 0.0, 1.0)))
     shoal.sort(key=lambda one: one[0])
-    weeds = [
-        (between(rng, 0.0, 1.0), between(rng, 0.15, 0.45), between(rng, 0.0, 1.0), tint(rng, colour("2f7a3c"), 0.3))
-        for _ in range(whole(rng, 8, 16))
-    ]
-    speed, drift = between(rng, 0.15, 0.25), between(rng, -0.3, 0.3)
+    path, light = camera(rng, 0.5, 1.0), shade_and_sun(rng, size, 0.5, 1.25)
+    haze = 0.2 * (HIGH - view_grid(size)[0])[..., None]
 
     def draw(t: float) -> Array:
-        net = light_net(sheets, t, speed, size)[..., None]
-        canvas = Canvas(window(sand, 0.0, drift * t * size, size) * 0.85 + lit * (0.25 * net), size)
-        for foot, tall, phase, green in weeds:
-            previous = (1.02, foot)
-            for k in range(1, 6):
-                lean = 0.012 * k * k * 0.35 * wave(0.9 * t + phase - 0.08 * k)
-                point = (1.02 - tall * 0.2 * k, foot + lean)
-                canvas.line(previous, point, 0.03 - 0.004 * k, green * (0.7 + 0.1 * k))
-                previous = point
-        for long, paint, bars, (y0, x0), way, phase in shoal:
-            cx = (x0 + way * t + 0.2) % 1.4 - 0.2
-            cy = y0 + 0.03 * wave(0.8 * t + phase)
-            canvas.disc(cy + 0.09, cx + 0.03, long, deep * 0.3, tall=0.35, soft=0.7, alpha=0.4)
-            canvas.shade(cy, cx, 0.9 * long, 1.75 * long, _fish(size, long, paint, bars, way, 3.0 * t + phase))
-        haze = 0.25 * (1.0 - grid(size, size, size)[0])[..., None]
-        return canvas.pixels * (1.0 - haze) + shallow * haze
+        dy, dx = path(t)
+        canvas = Canvas(cut(sand, dy, dx, size).copy(), unit)
+        canvas.lay(reef.view(dy, dx, size))
+        canvas.pixels += lit * (0.35 * net.at(0.8 * t, 0.8 * dy, 0.8 * dx)[..., None])
+        for _, swimming, (y0, x0), way, phase in shoal:
+            cx = (x0 + way * t - dx) % 2.8 + LOW - 0.2
+            cy = y0 + 0.06 * wave(0.8 * t + phase) - dy
+            canvas.stamp(swimming[int((4.0 * t + phase) * BEATS) % BEATS], cy, cx)
+        return canvas.pixels * ((1.0 - haze) * cut(light, dy, dx, size)) + shallow * haze
 
     return film(frames, size, draw)
 
 
-def _fish(size: int, long: float, paint: Array, bars: int, way: float, beat: float) -> Shader:
+def _coral(rng: Rng, reef: Canvas, y: float, x: float) -> None:
+    """A stone, or a fan of branches."""
+    paint = tint(rng, colour(pick(rng, ("c85a6a", "e8a05a", "8a6ab0", "5a8a5a", "b0a890", "3a6a4a"))), 0.25)
+    reach = between(rng, 0.06, 0.16)
+    if rng.random() < 0.4:
+        reef.disc(y + 0.2 * reach, x + 0.2 * reach, reach, colour("101418"), tall=0.6, alpha=0.6)
+        reef.disc(y, x, reach, paint * 0.5, tall=0.65)
+        reef.disc(y - 0.1 * reach, x - 0.15 * reach, 0.7 * reach, paint * 0.9, tall=0.6, soft=0.4)
+        return
+    for _ in range(9):
+        side = between(rng, -1.0, 1.0)
+        tip = (y - reach * (1.2 - 0.5 * abs(side)), x + side * reach)
+        reef.line((y, x), tip, 0.02, paint * between(rng, 0.5, 1.1))
+        reef.disc(*tip, 0.016, np.clip(paint * 1.4, 0.0, 1.0))
+
+
+def _fish(unit: float, long: float, paint: Array, bars: int, way: float, beat: float) -> Shader:
     """Body, forked tail, bars and an eye, bent sideways by a wave that runs towards the tail."""
     facing = 1.0 if way > 0 else -1.0
 
@@ -141,9 +185,9 @@ def _fish(size: int, long: float, paint: Array, bars: int, way: float, beat: flo
         tail = np.where(u < -0.8, (-0.8 - u) * 0.75 + 0.06, 0.0)
         tail = np.where((u > -1.55) & (np.abs(v) > (-1.2 - u) * 0.9), tail, 0.0)
         half = np.maximum(body, tail)
-        cover = np.clip(0.5 + (half - np.abs(v)) * (long * size), 0.0, 1.0) * (half > 0.0)
+        cover = np.clip(0.5 + (half - np.abs(v)) * (long * unit), 0.0, 1.0) * (half > 0.0)
         bar = 0.5 + 0.5 * wave(u * (0.5 * bars) + 0.2 * v)
-        light = np.clip(0.85 - 0.9 * v, 0.3, 1.4) * (1.0 - 0.55 * smooth(0.55, 0.8, bar))
+        light = np.clip(0.85 - 0.9 * v, 0.3, 1.4) * (1.0 - 0.6 * smooth(0.55, 0.8, bar))
         eye = np.sqrt((u - 0.68) * (u - 0.68) + (v + 0.08) * (v + 0.08))
         shade = paint * light[..., None]
         shade = shade + (1.0 - shade) * (1.0 - smooth(0.09, 0.13, eye))[..., None]
