@@ -12,31 +12,33 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cbm.envs.videos import cache_dir, open_source
+from cbm.envs.videos import Measures, cache_dir, measure_clip, median, open_source
 from cbm.envs.videos.builtin import generate
 from cbm.envs.videos.builtin.families import TRAINING_FAMILIES, UNSEEN_FAMILIES
 from cbm.envs.videos.builtin.source import FRAMES, SIZE
+from cbm.envs.videos.clips import ArrayClip
+from cbm.envs.videos.measure import seen
 from cbm.errors import CBMError
 
 ALL_FAMILIES = [*TRAINING_FAMILIES, *UNSEEN_FAMILIES]
 
-# sha256 of three 32 x 32 frames of the first clip. If one changes on purpose, change builtin.source.VERSION with it.
+# sha256 of three 64 x 64 frames of the first clip. If one changes on purpose, change builtin.source.VERSION with it.
 GOLDEN = {
-    "skyline": "f0224c7c95256018",
-    "foliage": "f8b0ac28bdb8507b",
-    "caustics": "4dfc41c8319a4d23",
-    "crowd": "1176e9e1f6c5e641",
-    "bricks": "5ba1cef3daf537dc",
-    "mountains": "990ad8352395260b",
-    "solids": "96eb35087afc364c",
-    "bokeh": "7547ef0028af9255",
-    "cloth": "5541a04864f1b28a",
-    "road": "3848de506a2494d2",
-    "marble": "e29a6ab3408f219f",
-    "clouds": "55920638c581f647",
-    "fish": "161ee1edf8f631f1",
-    "shelf": "d628cb5fbe7ac097",
-    "balloons": "273a6a8b1e29c321",
+    "skyline": "1c7729a20bf067c1",
+    "foliage": "33f62bf528dda419",
+    "caustics": "6c1e657e399c6cc9",
+    "crowd": "6f3f765009af30fc",
+    "bricks": "ba49a622b86ef5b3",
+    "mountains": "90593febade4a5cf",
+    "solids": "45fd56827b752925",
+    "bokeh": "f619e1a51d8a88fe",
+    "cloth": "ed15493448620b70",
+    "road": "82a92a6fbc669af5",
+    "marble": "46e42f4db065cc79",
+    "clouds": "16bf8768c04a52f6",
+    "fish": "9c28b47c524a25df",
+    "shelf": "b6a9f7037a105671",
+    "balloons": "3a1a33d9565b81f2",
 }
 
 
@@ -78,7 +80,7 @@ def test_the_first_eight_are_of_different_families(split: str) -> None:
 
 @pytest.mark.parametrize("name", ALL_FAMILIES)
 def test_pixels_are_the_golden_ones(name: str) -> None:
-    assert digest(generate(f"{name}-01", frames=3, size=32)) == GOLDEN[name]
+    assert digest(generate(f"{name}-01", frames=3, size=64)) == GOLDEN[name]
 
 
 def test_two_processes_make_the_same_clip() -> None:
@@ -88,7 +90,11 @@ def test_two_processes_make_the_same_clip() -> None:
     )
     runs = [
         subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={"PYTHONHASHSEED": seed}
+            [sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**os.environ, "PYTHONHASHSEED": seed},
         )
         for seed in ("1", "2")
     ]
@@ -107,7 +113,7 @@ def test_pixels_do_not_depend_on_the_vector_instructions_of_the_cpu() -> None:
     ).stdout.strip()
     code = (
         "import hashlib; from cbm.envs.videos.builtin import generate;"
-        f"print([hashlib.sha256(generate(n + '-01', 3, 32).tobytes()).hexdigest()[:16] for n in {ALL_FAMILIES}])"
+        f"print([hashlib.sha256(generate(n + '-01', 3, 64).tobytes()).hexdigest()[:16] for n in {ALL_FAMILIES}])"
     )
     plain = subprocess.run(
         [sys.executable, "-c", code],
@@ -137,15 +143,30 @@ def check_clip(frames: np.ndarray) -> None:
     film = np.asarray(frames[:, ::2, ::2], np.float32)
     steps = np.abs(film[1:] - film[:-1]).mean(axis=(1, 2, 3))
     assert steps.min() > 0.05, "it must move in every frame"
-    assert steps.max() < min(18, 2.5 * np.median(steps)), "and without jumps"
-    assert np.abs(film[-1] - film[0]).mean() > 1.5 * steps.mean(), "and get somewhere"
-    for grey in np.asarray(frames[::20], np.float32).mean(axis=3):
+    assert steps.max() < min(45, 2.5 * np.median(steps)), "and without jumps"
+    assert np.abs(film[-1] - film[0]).mean() > 1.2 * steps.mean(), "and get somewhere"
+    for frame in frames[::20]:
+        grey = seen(frame).mean(axis=2)
         for a, b in ((grey[:, 1:], grey[:, :-1]), (grey[1:], grey[:-1])):
-            assert np.corrcoef(a.ravel(), b.ravel())[0, 1] > 0.8, "neighbouring pixels are alike: it is not noise"
+            assert np.corrcoef(a.ravel(), b.ravel())[0, 1] > 0.5, "neighbouring pixels are alike: it is not noise"
         assert grey.std() > 12, "enough contrast"
-        coarse = grey.reshape(16, 16, 16, 16).mean(axis=(1, 3))
-        assert coarse.std() > 5, "structure at a coarse scale too"
+        coarse = grey.reshape(12, 7, 12, 7).mean(axis=(1, 3))
+        assert coarse.std() > 6, "structure at a coarse scale too"
     assert np.asarray(frames[0], np.float32).std(axis=2).mean() > 2, "colour"
+
+
+def check_bars(rows: list[Measures]) -> None:
+    """As cluttered as the frames of DAVIS, whose medians are 0.45, -2.8, 4.5 and 28."""
+    middle = median(rows)
+    assert 0.40 <= middle.edge_density <= 0.65
+    assert -3.1 <= middle.spectrum_slope <= -2.3
+    assert 4.2 <= middle.colour_entropy <= 5.2
+    assert 20 <= middle.change <= 40
+
+
+def test_clips_are_as_cluttered_as_real_video() -> None:
+    """One clip of each family, by its first frames: all of them take a minute (below)."""
+    check_bars([measure_clip(ArrayClip(name, generate(f"{name}-02", frames=10))) for name in ALL_FAMILIES])
 
 
 @pytest.mark.parametrize("name", ["skyline-01", "foliage-01", "caustics-01", "crowd-01", "fish-01"])
@@ -158,20 +179,22 @@ def test_neighbour_frames_are_much_closer_than_other_clips() -> None:
     for name, frames in clips.items():
         step = np.abs(frames[1] - frames[0]).mean()
         others = [np.abs(frames[0] - clips[other][0]).mean() for other in clips if other != name]
-        assert 0 < step < 0.4 * min(others), name
+        assert 0 < step < 0.7 * min(others), name
 
 
 @pytest.mark.slow
-def test_every_clip_is_a_film() -> None:
+def test_every_clip_is_a_film_and_together_they_are_as_cluttered_as_real_video() -> None:
     source = open_source()
     for split in ("train", "unseen"):
-        for name in source.names(split):
-            check_clip(generate(name))
+        clips = [ArrayClip(name, generate(name)) for name in source.names(split)]
+        for clip in clips:
+            check_clip(clip.frames)
+        check_bars([measure_clip(clip) for clip in clips])
 
 
 def test_a_clip_is_made_once_and_then_mapped(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clip = open_source().clip("cloth-01")
-    file = own_cache / "builtin-v1" / "cloth-01.npy"
+    file = own_cache / "builtin-v2" / "cloth-01.npy"
     assert file.is_file()
     assert len(clip) == FRAMES
     assert clip[3].shape == (SIZE, SIZE, 3)
@@ -187,7 +210,7 @@ def test_a_clip_is_made_once_and_then_mapped(own_cache: Path, monkeypatch: pytes
 @pytest.mark.parametrize("damage", ["truncated", "empty", "flipped", "not an array"])
 def test_a_damaged_cache_file_is_made_anew(own_cache: Path, damage: str) -> None:
     right = digest(open_source().clip("cloth-02").frames)  # type: ignore[attr-defined]
-    file = own_cache / "builtin-v1" / "cloth-02.npy"
+    file = own_cache / "builtin-v2" / "cloth-02.npy"
     content = bytearray(file.read_bytes())
     if damage == "flipped":
         content[len(content) // 2] ^= 1
@@ -206,7 +229,7 @@ def test_several_processes_make_the_same_clip_at_once(own_cache: Path) -> None:
     with multiprocessing.get_context("spawn").Pool(3) as pool:
         hashes = pool.map(_open_and_hash, ["bokeh-01"] * 3, chunksize=1)
     assert set(hashes) == {digest(generate("bokeh-01"))}
-    assert [f.name for f in (own_cache / "builtin-v1").iterdir()] == ["bokeh-01.npy"]
+    assert [f.name for f in (own_cache / "builtin-v2").iterdir()] == ["bokeh-01.npy"]
 
 
 def test_a_cache_that_cannot_be_written_names_the_directory_and_the_way_out(
@@ -223,7 +246,7 @@ def test_no_permission_for_the_cache(own_cache: Path, monkeypatch: pytest.Monkey
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr("tempfile.mkstemp", refuse)
-    with pytest.raises(CBMError, match=r"builtin-v1 \(Permission denied\).*CBM_CACHE=/some/dir"):
+    with pytest.raises(CBMError, match=r"builtin-v2 \(Permission denied\).*CBM_CACHE=/some/dir"):
         open_source().clip("cloth-01")
 
 

@@ -118,21 +118,25 @@ def preview(
 
 
 def videos(
-    action: Positional[Literal["list", "show", "download"]] = "list",
+    action: Positional[Literal["list", "show", "measure", "download"]] = "list",
     source: Positional[str] = "builtin",
-    split: Literal["train", "unseen"] = "train",
+    split: Literal["train", "unseen"] | None = None,
     output: OutputPath = None,
+    apart: int = 3,
+    as_json: Annotated[bool, arg(name="json")] = False,
     to: Path | None = None,
     url: str | None = None,
     sha256: str | None = None,
 ) -> int:
-    """List the video sources, draw one as a picture (`show`), or fetch DAVIS (`download davis`).
+    """List the video sources, draw one (`show`), measure how busy it is, or fetch DAVIS (`download davis`).
 
     Args:
-        action: list, show or download.
+        action: list, show, measure or download.
         source: builtin, davis, davis:FOLDER, or a folder.
-        split: which videos to show.
+        split: which videos to show (default: train) or to measure (default: both).
         output: where `show` writes its picture (default: videos.png).
+        apart: frames between the two that `measure` compares; 1 for a source with every third frame of its films.
+        as_json: print the measures as one JSON object.
         to: where `download` puts the data set (default: the cache, where `davis` is looked for).
         url: another address of the archive.
         sha256: what the archive must hash to.
@@ -149,12 +153,32 @@ def videos(
     elif action == "show":
         path = Path("videos.png") if output is None else output
         path.parent.mkdir(parents=True, exist_ok=True)
-        with Console().status(f"drawing the {split} videos of {source} ..."):
-            contact_sheet(open_source(source), split).save(path)
+        with Console().status(f"drawing the {split or 'train'} videos of {source} ..."):
+            contact_sheet(open_source(source), split or "train").save(path)
         print("wrote", path)
+    elif action == "measure":
+        _measure(source, split, apart, as_json)
     else:
         if source != "davis":
             raise UnknownChoice("data set to download", source, ("davis",))
         where = download_davis(to, url=DAVIS_URL if url is None else url, sha256=sha256)
         print(f"DAVIS is in {where}; use it with --videos davis" + ("" if to is None else f":{where}"))
     return 0
+
+
+def _measure(spec: str, split: Literal["train", "unseen"] | None, apart: int, as_json: bool) -> None:
+    from cbm.envs.videos import all_names, measure_clip, median, open_source
+
+    source = open_source(spec)
+    names = all_names(source) if split is None else source.names(split)
+    waiting = track(names, "measuring", console=Console(stderr=True), transient=True)
+    clips = {name: measure_clip(source.clip(name), apart=apart) for name in waiting}
+    middle = median(list(clips.values()))
+    if as_json:
+        rows = {name: measures.to_json() for name, measures in clips.items()}
+        print(json.dumps({"source": spec, "apart": apart, "median": middle.to_json(), "clips": rows}, indent=2))
+        return
+    table = Table("clip", *(key.replace("_", " ") for key in middle.to_json()), box=None, pad_edge=False)
+    for name, measures in [*clips.items(), (f"median of {len(clips)}", middle)]:
+        table.add_row(name, *(f"{value:.2f}" for value in measures.to_json().values()))
+    Console().print(table)

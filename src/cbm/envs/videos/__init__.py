@@ -16,6 +16,7 @@ from .clips import SPLITS, Clip, Split, VideoSource
 from .davis import LISTS, DavisSource, default_root, find_frames
 from .download import DAVIS_URL, download_davis
 from .folder import FolderSource
+from .measure import Measures, all_names, measure_clip, median
 from .sheet import contact_sheet
 
 __all__ = [
@@ -23,13 +24,17 @@ __all__ = [
     "SOURCES",
     "SPLITS",
     "Clip",
+    "Measures",
     "SourceInfo",
     "Split",
     "VideoSource",
+    "all_names",
     "cache_dir",
     "contact_sheet",
     "download_davis",
     "list_sources",
+    "measure_clip",
+    "median",
     "open_source",
 ]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
 
 import numpy as np
@@ -10,7 +9,7 @@ from PIL import Image
 
 from cbm.errors import CBMError
 
-from .clips import Clip, Split, VideoSource
+from .clips import SPLITS, Clip, VideoSource
 
 # A camera of 45 degrees, dm_control's default, sees this part of the width of a face of the sky: tan(45 / 2 degrees).
 SEEN = 0.41421
@@ -36,12 +35,16 @@ class Measures:
         return {name: round(value, 3) for name, value in asdict(self).items()}
 
 
-def measure_source(
-    source: VideoSource, split: Split, *, limit: int | None = None, apart: int = APART
-) -> Iterator[tuple[str, Measures]]:
-    """Each clip of a split (or of its first `limit`) with its measures."""
-    for name in source.names(split)[:limit]:
-        yield name, measure_clip(source.clip(name), apart=apart)
+def all_names(source: VideoSource) -> tuple[str, ...]:
+    """The clips of both splits; of one if a copy lacks the other."""
+    found: list[str] = []
+    for split in SPLITS:
+        try:
+            found += source.names(split)
+        except CBMError:
+            if split == SPLITS[-1] and not found:
+                raise
+    return tuple(found)
 
 
 def median(rows: list[Measures]) -> Measures:
@@ -49,9 +52,11 @@ def median(rows: list[Measures]) -> Measures:
 
 
 def measure_clip(clip: Clip, *, apart: int = APART) -> Measures:
-    """`apart`: how many frames of the clip are as long as three of a film of 24 or 30 frames a second."""
+    """`apart`: frames between those that are compared; 1 if the source keeps every third frame of its films."""
+    if apart < 1:
+        raise CBMError(f"apart must be at least 1 frame; got {apart}.")
     if len(clip) <= apart:
-        raise CBMError(f"the clip {clip.name!r} has {len(clip)} frames; change over {apart} needs {apart + 1} or more.")
+        raise CBMError(f"the clip {clip.name!r} has {len(clip)} frames, too few to compare those {apart} apart.")
     places = np.unique(np.linspace(0, len(clip) - 1 - apart, LOOKED_AT).astype(int)).tolist()
     first = [seen(clip[i]) for i in places]
     later = [seen(clip[i + apart]) for i in places]

@@ -123,7 +123,9 @@ def skyline(rng: Rng, look: int, frames: int, size: int) -> Array:
     for row in rows:
         row.roughen(patchy(rng, size, texture(rng, size, 4.0, gain=0.7)), 0.4)
     path, kerb = camera(rng, 0.8), between(rng, 0.76, 0.84)
-    tar = ramp(("1c1c20", "3c3c40", "6c6a68"), patchy(rng, size, contrast(texture(rng, size, (30.0, 6.0), gain=0.9), 1.8)))
+    tar = ramp(
+        ("1c1c20", "3c3c40", "6c6a68"), patchy(rng, size, contrast(texture(rng, size, (30.0, 6.0), gain=0.9), 1.8))
+    )
     traffic = []
     for i in range(whole(rng, 34, 42)):
         lane, way = i % 6, 1.0 if i % 2 else -1.0
@@ -169,7 +171,11 @@ def _buildings(rng: Rng, unit: float, near: int, wall: Array, lamp: Array, share
         step, high = 0.76 * wide / columns, between(rng, 0.45, 0.7)
         for k in range(int((1.1 - top) / floor)):
             for c in range(columns):
-                pane = front + 0.8 * (tint(rng, lamp, 0.4) - front) if rng.random() < share else front * between(rng, 0.5, 0.9)
+                pane = (
+                    front + 0.8 * (tint(rng, lamp, 0.4) - front)
+                    if rng.random() < share
+                    else front * between(rng, 0.5, 0.9)
+                )
                 layer.block(top + 0.03 + k * floor, x + 0.03 * wide + (c + 0.2) * step, high * floor, 0.6 * step, pane)
         x += wide * between(rng, 0.85, 1.2)
     return layer
@@ -200,7 +206,9 @@ def road(rng: Rng, look: int, frames: int, size: int) -> Array:
         bush(rng, near, between(rng, 0.34, 0.52), place, radius, green)
     near.roughen(patchy(rng, size, texture(rng, size, 12.0, gain=0.85)), 0.6)
     turf = ramp(grass, patchy(rng, size, contrast(texture(rng, size, (16.0, 8.0), gain=0.9), 2.4)))
-    tar = ramp(("18181a", asphalt, "b0aca8"), patchy(rng, size, contrast(texture(rng, size, (40.0, 10.0), gain=0.9), 1.8)))
+    tar = ramp(
+        ("18181a", asphalt, "b0aca8"), patchy(rng, size, contrast(texture(rng, size, (40.0, 10.0), gain=0.9), 1.8))
+    )
     verge, pace, way = between(rng, 0.52, 0.58), between(rng, 2.0, 3.2), pick(rng, (-1.0, 1.0))
     cars = []
     for i in range(whole(rng, 5, 8)):

@@ -20,7 +20,6 @@ from .paint import (
     patchy,
     pick,
     ramp,
-    shade_and_sun,
     slope,
     smooth,
     texture,
@@ -47,7 +46,8 @@ def marble(rng: Rng, look: int, frames: int, size: int) -> Array:
     """Veins in stone or molten rock that the camera passes: a pattern bent by slowly moving noise."""
     unit, stone, other = size / SPAN, by_look(look, STONES), by_look(look + 3, STONES)
     veins = between(rng, 2.0, 4.0)
-    pattern, grain = texture(rng, size, 1.2, gain=0.62), patchy(rng, size, contrast(texture(rng, size, 14.0, gain=0.92), 1.8))
+    pattern = texture(rng, size, 1.2, gain=0.62)
+    grain = patchy(rng, size, contrast(texture(rng, size, 14.0, gain=0.92), 1.8))
     bend_y, bend_x, hue = texture(rng, size, 1.0, 3), texture(rng, size, 1.0, 3), texture(rng, size, 0.8, 4, 0.6)
     cracks = 1.0 - smooth(0.0, 0.02, np.abs(texture(rng, size, 2.5, 6, 0.6) - 0.5))
     rows, columns = np.meshgrid(np.arange(size, dtype=np.float32), np.arange(size, dtype=np.float32), indexing="ij")
@@ -87,7 +87,8 @@ def cloth(rng: Rng, look: int, frames: int, size: int) -> Array:
     turn, unit = between(rng, -0.12, 0.12), size / SPAN
     along, across = wave(0.25 + turn), wave(turn)
     u0, v0 = along * x - across * y, across * x + along * y
-    weave, lumps = patchy(rng, size, contrast(texture(rng, size, (40.0, 20.0), gain=0.95), 2.2)), texture(rng, size, 1.6, 4)
+    weave = patchy(rng, size, contrast(texture(rng, size, (40.0, 20.0), gain=0.95), 2.2))
+    lumps = texture(rng, size, 1.6, 4)
     rates = ((0.6, 2.2), (-0.9, 0.9), (1.0, 2.4), (0.0, 1.0))
     folds = [tuple(between(rng, *rate) for rate in rates) for _ in range(4)]
     path = camera(rng, 0.5, 1.0)
