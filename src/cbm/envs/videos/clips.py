@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol, get_args
+from typing import BinaryIO, Literal, Protocol, get_args
 
 import numpy as np
 from PIL import Image
@@ -15,6 +17,9 @@ from cbm.errors import CBMError, UnknownChoice
 
 Split = Literal["train", "unseen"]
 SPLITS: tuple[Split, ...] = get_args(Split)
+
+# More than a frame of 8K video: larger pictures are refused before they fill the memory.
+MAX_PIXELS = 50_000_000
 
 IMAGE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".webp", ".ppm", ".tif", ".tiff"})
 
@@ -73,13 +78,31 @@ class ImageClip:
 def read_image(file: Path) -> np.ndarray:
     """(H, W, 3) uint8, or an error that names the file."""
     try:
-        with Image.open(file) as image:
+        with open_regular(file) as content, Image.open(content) as image:
+            check_pixels(file, image.width, image.height)
             return np.asarray(image.convert("RGB"))
     except (OSError, ValueError, SyntaxError, EOFError, Image.DecompressionBombError) as error:
         raise CBMError(
             f"cannot read the image {file} ({error}). It is missing, broken or cut short: "
             "copy or download it again, or remove it."
         ) from error
+
+
+def open_regular(file: Path) -> BinaryIO:
+    """Open a file to read, but never wait for a pipe or a device that goes by its name."""
+    handle = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(f"not a regular file: {file}")
+    return os.fdopen(handle, "rb")
+
+
+def check_pixels(file: Path, width: int, height: int) -> None:
+    if width * height > MAX_PIXELS:
+        raise CBMError(
+            f"{file} is too large: {width} x {height} pixels, and at most {MAX_PIXELS // 1_000_000} million are read. "
+            "Make it smaller (1000 pixels on a side are more than is seen), or remove it."
+        )
 
 
 def natural_order(path: Path) -> tuple[tuple[int, int, str], ...]:
@@ -90,8 +113,14 @@ def natural_order(path: Path) -> tuple[tuple[int, int, str], ...]:
 
 def image_files(folder: Path) -> tuple[Path, ...]:
     """The images directly in a folder, in their natural order."""
-    found = (f for f in folder.iterdir() if f.suffix.lower() in IMAGE_SUFFIXES and not f.name.startswith("."))
-    return tuple(sorted(found, key=natural_order))
+    return tuple(file for file in regular_files(folder) if file.suffix.lower() in IMAGE_SUFFIXES)
+
+
+def regular_files(folder: Path) -> list[Path]:
+    """What is not hidden, no folder, pipe, socket or device; in natural order."""
+    with os.scandir(folder) as entries:
+        found = [Path(entry.path) for entry in entries if not entry.name.startswith(".") and entry.is_file()]
+    return sorted(found, key=natural_order)
 
 
 def check_split(split: str) -> None:

@@ -11,7 +11,20 @@ import numpy as np
 from cbm.errors import CBMError
 
 from .cache import cache_dir, cached_array
-from .clips import SPLITS, ArrayClip, Clip, ImageClip, Split, check_name, check_split, image_files, natural_order
+from .clips import (
+    SPLITS,
+    ArrayClip,
+    Clip,
+    ImageClip,
+    Split,
+    check_name,
+    check_pixels,
+    check_split,
+    image_files,
+    natural_order,
+    open_regular,
+    regular_files,
+)
 
 VIDEO_SUFFIXES = frozenset({".mp4", ".avi", ".mov", ".mkv", ".webm", ".gif"})
 # The agent sees 84 x 84 pixels of a background that is drawn at most 800 wide: more than this is only disk space.
@@ -71,12 +84,9 @@ class FolderSource:
 def find_clips(folder: Path) -> list[Path]:
     """Video files and folders of images directly in `folder`, by name."""
     try:
-        entries = [entry for entry in folder.iterdir() if not entry.name.startswith(".")]
-        clips = [
-            entry
-            for entry in entries
-            if (image_files(entry) if entry.is_dir() else entry.suffix.lower() in VIDEO_SUFFIXES)
-        ]
+        films = [file for file in regular_files(folder) if file.suffix.lower() in VIDEO_SUFFIXES]
+        folders = [entry for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith(".")]
+        clips = films + [entry for entry in folders if image_files(entry)]
     except PermissionError as error:
         raise CBMError(f"no permission to read the videos in {error.filename or folder}.") from error
     return sorted(clips, key=natural_order)
@@ -97,7 +107,11 @@ def decode(file: Path) -> np.ndarray:
     """The first `MAX_FRAMES` frames, at most `MAX_SIDE` pixels on the longer side: uint8 (T, H, W, 3)."""
     frames: list[np.ndarray] = []
     try:
-        with av.open(str(file)) as container:
+        with open_regular(file) as content, av.open(content) as container:
+            if not container.streams.video:
+                raise ValueError("it has no picture")
+            picture = container.streams.video[0]
+            check_pixels(file, picture.width, picture.height)
             for frame in container.decode(video=0):
                 if not frames:
                     scale = min(1.0, MAX_SIDE / max(frame.width, frame.height))
