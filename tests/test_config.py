@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from dataclasses import FrozenInstanceError, replace
+import re
+from dataclasses import FrozenInstanceError, fields, is_dataclass, replace
 from pathlib import Path
+from typing import Any, get_type_hints
 
 import pytest
 import tyro
 
 from cbm.agents import agent_names
+from cbm.commands.settings import settings_page
 from cbm.commands.train import TrainArgs, expand_overrides, run_config
 from cbm.config import PRESETS, EnvConfig, RunConfig, from_json, make_config, read_config, to_json, write_config
 from cbm.errors import CBMError
@@ -78,17 +81,17 @@ def test_nothing_can_be_changed_afterwards() -> None:
     ("change", "message"),
     [
         ({"sede": 3}, "unknown setting 'sede'. Did you mean 'seed'"),
-        ({"seed": "3"}, "seed must be int, not '3'"),
-        ({"seed": True}, "seed must be int, not True"),
+        ({"seed": "3"}, "seed must be a whole number, not '3'"),
+        ({"seed": True}, "seed must be a whole number, not True"),
         ({"env": {"taks": "x"}}, "unknown setting 'env.taks'. Did you mean 'task'"),
-        ({"env": {"scale": "much"}}, "env.scale must be float | None, not 'much'"),
+        ({"env": {"scale": "much"}}, "env.scale must be a number, not 'much'"),
         ({"env": 3}, "env must be an object"),
-        ({"agent": {"lr": None}}, "agent.lr must be float, not None"),
-        ({"agent": {"conv_strides": [2, "1"]}}, r"agent.conv_strides\[1\] must be int"),
-        ({"objective": {"prototypes": 1.5}}, "objective.prototypes must be int, not 1.5"),
+        ({"agent": {"lr": None}}, "agent.lr must be a number, not None"),
+        ({"agent": {"conv_strides": [2, "1"]}}, r"agent.conv_strides\[1\] must be a whole number"),
+        ({"objective": {"prototypes": 1.5}}, "objective.prototypes must be a whole number, not 1.5"),
         ({"objective": {"assignment": "both"}}, "objective.assignment must be one of 'prototype', 'transition'"),
         ({"training": {"eval_evry": 1}}, "Did you mean 'eval_every'"),
-        ({"training": {"log_every": 0}}, "training.log_every must be at least 1"),
+        ({"training": {"log_every": 0}}, "training.log_every must be 1 to 1e12, not 0"),
         ({"agent_name": "drqv3+cbm"}, "unknown agent 'drqv3'. Did you mean 'drqv2'"),
     ],
 )
@@ -132,9 +135,9 @@ def test_every_documented_option_reaches_the_configuration() -> None:
         ("--preset latop", "Did you mean 'laptop'"),
         ("--agent.lrr 1", "unknown setting 'agent.lrr'. Did you mean 'lr'"),
         ("--agnet.lr 1", "unknown setting 'agnet'. Did you mean 'agent'"),
-        ("--agent.lr fast", "agent.lr must be float, not 'fast'"),
-        ("--agent.batch_size 1.5", "agent.batch_size must be int, not '1.5'"),
-        ("--env.dynamic perhaps", "env.dynamic must be bool"),
+        ("--agent.lr fast", "agent.lr must be a number, not 'fast'"),
+        ("--agent.batch_size 1.5", "agent.batch_size must be a whole number, not '1.5'"),
+        ("--env.dynamic perhaps", "env.dynamic must be true or false"),
         ("--objective.assignment both", "objective.assignment must be one of"),
         ("--agent drq --objective.temperature 1", "objective is None in this run"),
         ("--agent drq --prototypes 3", "--prototypes goes with agents that carry CBM"),
@@ -178,3 +181,85 @@ def test_config_json_tells_where_the_run_came_from(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{")
     with pytest.raises(CBMError, match="is not JSON"):
         read_config(tmp_path / "config.json")
+
+
+CHOSEN = ("drqv2+cbm", "drq+dbc", "drqv2+simsr", "drq+bisim-nce", "drqv2+dynamics", "proto", "svea", "tpc")
+
+
+def numbers_of(config: RunConfig) -> list[tuple[str, Any, Any]]:
+    """Every setting that is a number: dotted name, the dataclass that has it, and its type."""
+    found = []
+
+    def walk(part: Any, prefix: str) -> None:
+        hints = get_type_hints(type(part), include_extras=True)
+        for field in fields(part):
+            value = getattr(part, field.name)
+            if is_dataclass(value):
+                walk(value, f"{prefix}{field.name}.")
+            elif re.search(r"\b(int|float)\b", str(get_type_hints(type(part))[field.name])):
+                found.append((prefix + field.name, part, hints[field.name]))
+
+    walk(config, "")
+    return found
+
+
+@pytest.mark.parametrize("agent", CHOSEN)
+def test_every_number_has_a_range_that_holds_wherever_it_comes_from(agent: str) -> None:
+    config = make_config(agent)
+    for name, part, hint in numbers_of(config):
+        ranges = re.findall(r"(Range|Length)\(", str(hint))
+        assert ranges, f"{name} has no range"
+        leaf, *outside = name.rpartition(".")[2], -1e30, float("nan"), float("inf"), -7
+        for value in outside if "tuple" not in str(hint) else [(), (0,), (99,)]:
+            text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+            with pytest.raises(CBMError, match=leaf):
+                make_config(agent, overrides=[(name, text)])
+            with pytest.raises(CBMError, match=leaf):
+                replace(part, **{leaf: value})
+            data = to_json(config)
+            at = data
+            for group in name.split(".")[:-1]:
+                at = at[group]
+            at[leaf] = value
+            with pytest.raises(CBMError, match=leaf):
+                from_json(data)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("agent.hidden_dim", "0"),
+        ("agent.discount", "2"),
+        ("agent.n_step", "0"),
+        ("agent.target_rate", "7"),
+        ("agent.updates_per_step", "-1"),
+        ("agent.lr", "-1"),
+        ("agent.conv_channels", "0"),
+        ("agent.conv_strides", ""),
+        ("agent.actor_every", "0"),
+        ("objective.temperature", "-1"),
+        ("objective.epsilon", "-1"),
+        ("objective.sinkhorn_iterations", "0"),
+        ("objective.reward_rate", "5"),
+        ("objective.prototypes", "1e9"),
+        ("env.noise.steps", "-1"),
+        ("env.size", "2"),
+        ("training.checkpoint_minutes", "nan"),
+        ("training.total_steps", "1e300"),
+        ("training.total_steps", "inf"),
+        ("training.threads", "0"),
+        ("training.threads", "100000"),
+        ("training.eval_workers", "-1"),
+        ("training.replay_capacity", "1e12"),
+        ("training.device", "tpu"),
+        ("seed", "-1"),
+    ],
+)
+def test_what_was_once_accepted_is_refused_with_its_range(name: str, value: str) -> None:
+    with pytest.raises(CBMError, match=f"^{re.escape(name)}.* must be .*(to|above|at least|cpu|list|number)"):
+        make_config("drqv2+cbm", overrides=[(name, value)])
+
+
+def test_the_page_of_settings_is_the_one_that_the_program_prints() -> None:
+    page = Path(__file__).parents[1] / "docs" / "settings.md"
+    assert page.read_text() == settings_page(), "write it anew: python -m cbm.commands.settings > docs/settings.md"

@@ -20,8 +20,8 @@ from cbm.config import read_config, to_json
 from cbm.envs.adapt import PixelTask
 from cbm.errors import CBMError
 from cbm.evaluation import Interrupted, Job, Workers, plan, play, summarise
+from cbm.jsonl import read_lines
 from cbm.load import evaluate, load_agent, load_run, load_state
-from cbm.logs import read_lines
 from cbm.run_dir import RunDir
 from toy import PixelDot, finished_run
 

@@ -14,8 +14,8 @@ import cbm
 SOURCE = Path(cbm.__file__).parent
 # From the bottom up; a module may import from its own layer and from those before it.
 LAYERS = [
-    {"errors", "memory"},
-    {"registry", "tasks", "seeds", "film", "run_dir", "settings", "types"},
+    {"errors", "memory", "child", "trust", "files", "ranges"},
+    {"registry", "tasks", "seeds", "film", "jsonl", "run_dir", "settings", "types"},
     {"threads"},
     {"chunks", "ops"},
     {"nets", "augment", "replay"},

@@ -12,22 +12,25 @@ import pytest
 import torch
 
 from cbm.errors import CBMError
-from cbm.logs import JsonLines, Logs, Means, NotFinite, read_lines, start_wandb
+from cbm.jsonl import JsonLines, read_lines
+from cbm.logs import Logs, Means, NotFinite, start_wandb
 from cbm.progress import Show, describe
 from cbm.run_dir import RunDir, RunInUse, open_existing, open_new
 from cbm.stop import Stop
 
 
 def test_lines_after_a_checkpoint_are_cut(tmp_path: Path) -> None:
-    file = JsonLines(tmp_path / "metrics.jsonl")
+    file = JsonLines(tmp_path / "metrics.jsonl", tmp_path)
     file.append({"env_step": 1})
-    length = file.length
+    state = file.state()
     file.append({"env_step": 2})
-    file.cut(length)
+    file.go_back(state)
     file.append({"env_step": 3})
     assert [line["env_step"] for line in read_lines(tmp_path / "metrics.jsonl")] == [1, 3]
-    with pytest.raises(CBMError, match="shorter"):
-        file.cut(10_000)
+    with pytest.raises(CBMError, match=r"metrics\.jsonl is not what it was .* shorter than 10,000 bytes"):
+        file.go_back(state | {"bytes": 10_000})
+    with pytest.raises(CBMError, match="its first 16 bytes differ"):
+        file.go_back(state | {"sha256": "0"})
 
 
 def test_a_line_that_a_crash_cut_short_is_not_read(tmp_path: Path) -> None:
@@ -37,7 +40,7 @@ def test_a_line_that_a_crash_cut_short_is_not_read(tmp_path: Path) -> None:
 
 
 def test_numbers_are_written_with_every_digit(tmp_path: Path) -> None:
-    file = JsonLines(tmp_path / "x.jsonl")
+    file = JsonLines(tmp_path / "x.jsonl", tmp_path)
     file.append({"value": 0.1 + 0.2})
     assert read_lines(tmp_path / "x.jsonl")[0]["value"] == 0.1 + 0.2
 
@@ -50,9 +53,9 @@ def test_tensorboard_shows_each_step_once_after_a_crash(tmp_path: Path) -> None:
     for step in (10, 20, 30):
         logs.write(logs.metrics, {"env_step": step, "loss": 1.0})
         if step == 20:
-            lengths = logs.lengths()
+            state = logs.state()
     logs.close()
-    logs = Logs(run, 20, lengths)  # a crash after 30, a checkpoint at 20
+    logs = Logs(run, 20, state)  # a crash after 30, a checkpoint at 20
     for step in (30, 40):
         logs.write(logs.metrics, {"env_step": step, "loss": 2.0})
     logs.close()

@@ -20,7 +20,7 @@ from cbm.agents.drqv2 import DrQv2
 from cbm.collect import Collector
 from cbm.config import EnvConfig, RunConfig, make_config
 from cbm.factory import Shapes, make_environment, make_run_agent, resolve_machine
-from cbm.logs import read_lines
+from cbm.jsonl import read_lines
 from cbm.replay import Replay
 from cbm.rollout import Rollout
 from cbm.seeds import seed_for

@@ -14,8 +14,8 @@ from cbm.config import read_config
 from cbm.envs.adapt import PixelTask
 from cbm.errors import CBMError
 from cbm.evaluation import Job, play
+from cbm.jsonl import read_lines
 from cbm.load import best_job, film
-from cbm.logs import read_lines
 from cbm.record import compose, film_episode
 from cbm.run_dir import RunDir
 from toy import PixelDot, finished_run

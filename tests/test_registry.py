@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -38,7 +39,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "site"
     folder.mkdir()
     monkeypatch.syspath_prepend(folder)
-    monkeypatch.setenv("PYTHONPATH", str(folder))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")])))
     return folder
 
 
@@ -56,8 +57,8 @@ def registry() -> Registry[ObjectiveEntry]:
 @pytest.mark.usefixtures("example")
 def test_the_example_trains_resumes_and_is_evaluated(tmp_path: Path) -> None:
     run = tmp_path / "run"
-    options = tiny_options("drqv2+reward", objective__hidden=48, training__eval_workers=1)
-    for words in (["train", *options, "--steps", "300", "--out", run], ["train", "--resume", run, "--steps", "500"]):
+    options = tiny_options("drqv2+reward", objective__hidden=48, training__eval_workers=1, training__total_steps=300)
+    for words in (["train", *options, "--out", run], ["train", "--resume", run, "--steps", "500"]):
         process = cbm(*words)
         output, _ = process.communicate(timeout=240)
         assert process.returncode == 0, output

@@ -19,7 +19,7 @@ from cbm import training
 from cbm.checkpoint import load_newest
 from cbm.commands.train import TrainArgs, expand_overrides, run_config
 from cbm.config import read_provenance
-from cbm.logs import read_lines
+from cbm.jsonl import read_lines
 from cbm.replay import Replay
 from toy import TINY, cbm, finished_run, tiny_options
 

@@ -13,7 +13,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from cbm import training
 from cbm.commands.train import TrainArgs, expand_overrides, run_config, train
 from cbm.config import RunConfig
-from cbm.logs import read_lines
+from cbm.jsonl import read_lines
 from toy import finished_run, tiny_options
 
 

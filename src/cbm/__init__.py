@@ -6,6 +6,10 @@ the environments without PyTorch, the agents with it.
 
 from __future__ import annotations
 
+from cbm.child import leave_current_folder
+
+leave_current_folder()  # before anything else is imported
+
 from importlib import import_module
 from typing import TYPE_CHECKING
 

@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import random
+import re
 import shutil
 import warnings
 from pathlib import Path
@@ -19,8 +20,11 @@ from typing import Any
 import numpy as np
 import safetensors.torch
 import torch
+from safetensors import SafetensorError
 
 from cbm.errors import CBMError
+from cbm.files import list_folder, make_folder, parse, read_file, write_whole
+from cbm.run_dir import saved_steps
 from cbm.state_tree import pack, unpack
 
 _KEEP = 2
@@ -42,40 +46,40 @@ def save(directory: Path, env_step: int, state: dict[str, Any]) -> Path:
     }
     contents["manifest.json"] = json.dumps(manifest, indent=1).encode()
 
-    directory.mkdir(parents=True, exist_ok=True)
+    make_folder(directory, directory.parent)
     aside, final = directory / f".{env_step:09d}.{os.getpid()}", directory / f"{env_step:09d}"
     try:
         aside.mkdir()
         for name, data in contents.items():
-            _write_synced(aside / name, data)
-        _sync_directory(aside)
-        if final.exists():  # a damaged one that the run fell back from, or the same state again
-            shutil.rmtree(final)
+            write_whole(aside / name, data, aside, sync=True)
+        _remove(final)  # a damaged one that the run fell back from, or the same state again
         aside.rename(final)
         _sync_directory(directory)
     except BaseException:
         shutil.rmtree(aside, ignore_errors=True)
         raise
     # What is newer was damaged, or the run would have gone on from it.
-    abandoned = [path for path in _steps(directory) if int(path.name) > env_step]
-    for old in abandoned + [path for path in _steps(directory) if path not in abandoned][:-_KEEP]:
-        shutil.rmtree(old, ignore_errors=True)
+    steps = saved_steps(directory)
+    for step in [step for step in steps if step > env_step] + [step for step in steps if step <= env_step][:-_KEEP]:
+        shutil.rmtree(directory / f"{step:09d}", ignore_errors=True)
     return final
 
 
 def clear_unfinished(directory: Path) -> None:
     """Remove what a process left that was killed while it wrote. Only for the process that holds the run's lock."""
-    for leftover in directory.glob(".*") if directory.is_dir() else ():
-        shutil.rmtree(leftover, ignore_errors=True)
+    for entry in list_folder(directory, directory.parent):
+        if re.fullmatch(r"\.[0-9]+\.[0-9]+", entry.name):
+            _remove(Path(entry.path))
 
 
 def load_newest(directory: Path) -> tuple[int, dict[str, Any]] | None:
     """Environment step and state of the newest checkpoint that is whole; None where there never was one."""
-    found = _steps(directory)
-    for path in reversed(found):
+    found = saved_steps(directory)
+    for step in reversed(found):
+        path = directory / f"{step:09d}"
         try:
-            return int(path.name), _load(path)
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            return step, _load(path, directory.parent)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError, RecursionError) as error:
             warnings.warn(f"the checkpoint {path} is damaged ({error}); trying the one before it", stacklevel=2)
     if found:
         raise NoGoodCheckpoint(
@@ -85,29 +89,23 @@ def load_newest(directory: Path) -> tuple[int, dict[str, Any]] | None:
     return None
 
 
-def _load(path: Path) -> dict[str, Any]:
-    manifest = json.loads((path / "manifest.json").read_bytes())
+def _load(path: Path, root: Path) -> dict[str, Any]:
+    manifest = parse(read_file(path / "manifest.json", root))
     contents = {}
     for name in ("state.json", "tensors.safetensors"):
-        data = (path / name).read_bytes()
+        data = read_file(path / name, root)
         if hashlib.sha256(data).hexdigest() != manifest[name]["sha256"]:
             raise ValueError(f"{name} does not match its checksum")
         contents[name] = data
     return unpack(json.loads(contents["state.json"]), safetensors.torch.load(contents["tensors.safetensors"]))
 
 
-def _steps(directory: Path) -> list[Path]:
-    """The finished checkpoints, oldest first."""
-    if not directory.is_dir():
-        return []
-    return sorted((path for path in directory.iterdir() if path.name.isdigit()), key=lambda path: int(path.name))
-
-
-def _write_synced(path: Path, data: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+def _remove(path: Path) -> None:
+    """Whatever is there: a folder with all that is in it, of a link the link alone."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _sync_directory(path: Path) -> None:

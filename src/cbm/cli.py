@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import atexit
 import gc
+import signal
 import sys
 import tempfile
+import threading
 from contextlib import suppress
 from difflib import get_close_matches
 from importlib import import_module
@@ -42,9 +44,15 @@ VERBS: dict[str, Verb] = {
 }
 
 
+_NO_MEMORY = ("can't allocate memory", "out of memory", "not enough memory")  # as PyTorch says it
+_SMALLER = "Smaller are --agent.batch_size, --agent.hidden_dim, --env.size and --preset laptop."
+
+
 def main(argv: list[str] | None = None) -> int:
     """Run one verb; exit status 2 for a mistake on the command line, 1 for anything else that a person can mend."""
     argv = sys.argv[1:] if argv is None else argv
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # see `leave_current_folder`
     if not argv or argv[0] in ("-h", "--help", "help"):
         print(_usage())
         return 0
@@ -70,12 +78,25 @@ def main(argv: list[str] | None = None) -> int:
     except CBMError as error:
         print(f"cbm {name}: {error}", file=sys.stderr)
         return 1
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"cbm {name}: {where}{error.strerror or error}", file=sys.stderr)
+        return 1
     except ModuleNotFoundError as error:
         if error.name is None or error.name.startswith("cbm"):
             raise
         print(f"cbm {name} needs {error.name}: {TRAIN_HINT}", file=sys.stderr)
         return 1
+    except MemoryError:
+        print(f"cbm {name}: there is not enough memory for this. {_SMALLER}", file=sys.stderr)
+        return 1
+    except RuntimeError as error:
+        if not any(words in str(error) for words in _NO_MEMORY):
+            raise
+        print(f"cbm {name}: there is not enough memory for this. {_SMALLER}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # it ends now, however often it is asked
         print("stopped", file=sys.stderr)
         return 130
     return int(status or 0)

@@ -6,36 +6,39 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from cbm import settings
 from cbm.errors import CBMError, choose
+from cbm.files import read_object, write_whole
+from cbm.ranges import Count, Form, Range, Share, Steps, StepsOrZero
+from cbm.settings import Checked
 from cbm.tasks import Noise, get_task
 
 
 @dataclass(frozen=True)
-class EnvConfig:
+class EnvConfig(Checked):
     """What the agent sees and how it explores. Sizes follow the paper's Table "CBM list of hyperparameters"."""
 
     task: str = "cartpole-swingup"
     """A task of the suite; `cbm.tasks.TASKS` lists them."""
     distraction: str = "none"
     """none, easy, medium, hard, background, camera or color."""
-    scale: float | None = None
+    scale: Share | None = None
     """Strength of camera and colour; None takes that of the distraction."""
-    num_videos: int | None = None
+    num_videos: Count | None = None
     """How many training videos; None takes the number of the distraction."""
     dynamic: bool = False
     """Distractions that move at every environment step."""
     videos: str = "builtin"
     """Where backgrounds come from."""
-    size: int = 84
+    size: Annotated[int, Range(4, 1_024)] = 84
     """Side of a frame (Table)."""
-    frame_stack: int = 3
+    frame_stack: Annotated[int, Range(1, 64)] = 3
     """Frames in an observation (Table)."""
-    action_repeat: int | None = None
+    action_repeat: Annotated[int, Range(1, 1_000)] | None = None
     """Environment steps per agent step; None takes the paper's for the task, and 1 for an `env_id`."""
-    renderer: str = "fast"
+    renderer: Literal["fast", "exact"] = "fast"
     """fast or exact."""
     noise: Noise | None = None
     """DrQ-v2's exploration; None takes the paper's for the task (Table)."""
@@ -66,46 +69,37 @@ class EnvConfig:
 
 
 @dataclass(frozen=True)
-class TrainingConfig:
+class TrainingConfig(Checked):
     """How long and how often. Counts are environment steps unless they say otherwise."""
 
-    total_steps: int = 500_000
+    total_steps: Steps = 500_000
     """The paper's curves end here."""
-    seed_steps: int = 4_000
+    seed_steps: StepsOrZero = 4_000
     """Uniformly random actions before the first update (Table)."""
-    replay_capacity: int = 500_000
+    replay_capacity: Annotated[int, Range(2, 10**9)] = 500_000
     """Frames (Table)."""
-    eval_every: int = 10_000
+    eval_every: Steps = 10_000
     """Between two evaluations; there is one at step 0 and one at the end too."""
-    eval_episodes: int = 10
+    eval_episodes: Count = 10
     """On each set of videos."""
-    eval_workers: int | None = None
+    eval_workers: Annotated[int, Range(0, 1_024)] | None = None
     """Processes that play them; None takes one a core, 0 the process that trains. Changes no result."""
-    analyze_every: int = 30_000
+    analyze_every: StepsOrZero = 30_000
     """Between two analyses of what the encoder knows; each comes with an evaluation. 0: none. Changes no result."""
-    log_every: int = 1_000
+    log_every: Steps = 1_000
     """Between two lines of means in metrics.jsonl."""
-    checkpoint_every: int = 10_000
+    checkpoint_every: Steps = 10_000
     """Between two checkpoints. Changes no result."""
-    checkpoint_minutes: float = 5.0
+    checkpoint_minutes: Annotated[float, Range(0, 1e6, above=True)] = 5.0
     """A checkpoint at least this often. Changes no result."""
-    device: str = "auto"
+    device: Annotated[str, Form(r"auto|cpu|cuda(:\d{1,3})?", "auto, cpu, cuda or cuda:NUMBER")] = "auto"
     """cpu, cuda, cuda:1; auto takes a GPU where there is one."""
-    threads: int | None = None
+    threads: Annotated[int, Range(1, 1_024)] | None = None
     """That compute an update; None takes one a core. Changes no result."""
     overlap: bool = False
     """The environment takes the next steps while an update computes, with the weights from before it."""
     film: bool = True
     """A film of the best episode of the last evaluation, when the run is complete."""
-
-    def __post_init__(self) -> None:
-        for name in ("total_steps", "eval_every", "eval_episodes", "log_every", "checkpoint_every"):
-            if getattr(self, name) < 1:
-                raise CBMError(f"training.{name} must be at least 1, not {getattr(self, name)}.")
-        if self.threads is not None and self.threads < 1:
-            raise CBMError(f"training.threads must be at least 1, or none for one a core, not {self.threads}.")
-        if self.analyze_every < 0:
-            raise CBMError(f"training.analyze_every must be 0 (never) or more, not {self.analyze_every}.")
 
 
 # Settings of training that say how a run is computed, not what comes out of it.
@@ -115,7 +109,7 @@ _RETIRED = {"agent": {"compile"}}  # settings that are gone and changed no resul
 
 
 @dataclass(frozen=True)
-class RunConfig:
+class RunConfig(Checked):
     """Everything that determines a run. `agent` and `objective` have the types that the registries give to the name."""
 
     agent_name: str
@@ -123,7 +117,7 @@ class RunConfig:
     objective: Any = None
     env: EnvConfig = EnvConfig()
     training: TrainingConfig = TrainingConfig()
-    seed: int = 0
+    seed: Annotated[int, Range(0, 2**63 - 1)] = 0
     preset: str = "paper"
 
     @property
@@ -219,28 +213,41 @@ def from_json(data: Mapping[str, Any]) -> RunConfig:
     return settings.from_json(RunConfig, {**data, **own})
 
 
+# What a resumed run may change: how long it goes on, what is only watched, and how it is computed.
+FREE = frozenset(f"training.{name}" for name in ("total_steps", "analyze_every", *sorted(OF_THE_MACHINE)))
+
+
+def bound_settings(config: RunConfig) -> dict[str, Any]:
+    """By dotted name, every setting that a checkpoint binds the rest of the run to."""
+    return {name: value for name, value in settings.flatten(to_json(config)).items() if name not in FREE}
+
+
+def check_settings(now: Mapping[str, Any], then: Mapping[str, Any] | None, path: Path) -> None:
+    """An error where the file at `path` says other than it said when the checkpoint was taken."""
+    if then is None:
+        raise CBMError(f"the checkpoint of {path.parent} is of an older version of cbm-rl. Start this run anew.")
+    for name in {**then, **now}:
+        if name not in now or name not in then or now[name] != then[name]:
+            raise CBMError(
+                f"{path} has changed since the checkpoint: {name} was {then.get(name)!r} and is {now.get(name)!r}. "
+                "Put it back, and the run goes on. With another setting it is another run: cbm train --out ANOTHER."
+            )
+
+
 def write_config(path: Path, config: RunConfig, provenance: Mapping[str, Any]) -> None:
     """`config.json`, with where it comes from beside it."""
     text = json.dumps({**to_json(config), "provenance": provenance}, indent=2) + "\n"
-    aside = path.with_suffix(".tmp")
-    aside.write_text(text)
-    aside.replace(path)  # whole or not at all: its presence says that here is a run
+    write_whole(path, text.encode(), path.parent)  # its presence says that here is a run
 
 
 def read_config(path: Path) -> RunConfig:
     """The configuration of a run directory's `config.json`."""
-    data = _read(path)
+    data = read_object(path, path.parent)
     data.pop("provenance", None)
     return from_json(data)
 
 
 def read_provenance(path: Path) -> dict[str, Any]:
     """Where the run of a `config.json` came from: versions, git revision, command line, time."""
-    return _read(path).get("provenance", {})
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        return json.loads(path.read_text())
-    except json.JSONDecodeError as error:
-        raise CBMError(f"{path} is not JSON: {error}") from error
+    found = read_object(path, path.parent).get("provenance")
+    return found if isinstance(found, dict) else {}

@@ -9,11 +9,9 @@ the slowest environment, and it would mix the memories of recurrent agents.
 
 from __future__ import annotations
 
-import os
 import signal
 import socket
 import subprocess
-import sys
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -22,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cbm.child import PYTHON, environment
 from cbm.errors import CBMError
 from cbm.seeds import seed_for
 
@@ -56,11 +55,12 @@ class Episode:
 
 def plan(config: RunConfig, env_step: int, episodes: int, splits: tuple[str, ...]) -> list[Job]:
     """The episodes of an evaluation: the same for every agent with the same run seed at the same step."""
-    return [
-        Job(split, seed_for(config.seed, f"eval/{split}", env_step, index))
-        for split in splits
-        for index in range(episodes)
-    ]
+    return [nth_job(config, env_step, split, index) for split in splits for index in range(episodes)]
+
+
+def nth_job(config: RunConfig, env_step: int, split: str, index: int) -> Job:
+    """One episode of such an evaluation."""
+    return Job(split, seed_for(config.seed, f"eval/{split}", env_step, index))
 
 
 def play(
@@ -116,14 +116,13 @@ class Workers:
         # Fresh interpreters: a fork would inherit GL contexts and PyTorch's threads, and multiprocessing's spawn runs
         # the caller's script again, which a notebook does not have and a script must be written for.
         code = "import sys; from cbm.evaluation import serve; serve(int(sys.argv[1]))"
-        environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         while len(self._links) < self._count:
             ours, theirs = socket.socketpair()
             with theirs:
                 handle = theirs.fileno()
-                command = [sys.executable, "-c", code, str(handle)]
+                command = [*PYTHON, "-c", code, str(handle)]
                 # A session of its own, so that Ctrl-C reaches the parent only, which decides.
-                process = subprocess.Popen(command, pass_fds=[handle], env=environment, start_new_session=True)
+                process = subprocess.Popen(command, pass_fds=[handle], env=environment(), start_new_session=True)
                 self._processes.append(process)
             self._links.append(Connection(ours.detach()))
 
@@ -213,6 +212,8 @@ def serve(handle: int) -> None:
             if player is None:
                 player = _Player(config)
             link.send((index, player.play(weights, job, env_step)))
+        except CBMError as error:
+            link.send((index, str(error)))
         except Exception:
             link.send((index, traceback.format_exc()))
     if player is not None:

@@ -24,6 +24,7 @@ from cbm import __version__
 from cbm.config import RunConfig, read_config
 from cbm.errors import EXPORT_HINT, CBMError, choose
 from cbm.factory import one_thread
+from cbm.files import check_output
 from cbm.load import find_run, load_run
 from cbm.types import Agent, Deployable, begin_episode
 
@@ -67,7 +68,7 @@ def export(
 ) -> Exported:
     """Write the policy of a run's newest checkpoint to `path`. Without `format`, the ending of the name decides."""
     chosen = _format(path, format)
-    _check_writable(path)
+    check_output(path)
     report("reading the run")
     rounded = bool(getattr(read_config(find_run(run).config).agent, "mixed_precision", False))
     config, agent, env_step = load_run(run, settings={"mixed_precision": False, "compile": False})
@@ -231,19 +232,6 @@ def _format(path: Path, format: str | None) -> str:
             f"PyTorch's own format needs nothing more: -o {path.with_suffix('.pt2')}"
         )
     return name
-
-
-def _check_writable(path: Path) -> None:
-    """Before the work, not after it."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if path.is_dir():
-            raise IsADirectoryError(21, "it is a folder")
-        probe = path.with_name(f".{path.name}.{os.getpid()}")
-        probe.touch()
-        probe.unlink()
-    except OSError as error:
-        raise _unwritable(path, error) from error
 
 
 def _unwritable(path: Path, error: OSError) -> CBMError:

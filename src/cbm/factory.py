@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -82,15 +83,26 @@ def make_run_agent(config: RunConfig, shapes: Shapes, device: str = "cpu") -> An
 def load_weights(agent: Any, state: Mapping[str, Any]) -> None:
     """Make `agent` act as the one that `state` came from. Optimizers stay behind, and so does a generator that may
     belong to another device."""
-    agent.load_state_dict({**state, "optimizers": {}, "generator": agent.state_dict()["generator"]})
+    try:
+        agent.load_state_dict({**state, "optimizers": {}, "generator": agent.state_dict()["generator"]})
+    except (RuntimeError, KeyError, ValueError, TypeError, AttributeError) as error:
+        first = str(error).strip().splitlines()[:2]
+        raise CBMError(f"the checkpoint does not fit the settings in config.json: {' '.join(first)}") from error
 
 
-def make_replay(config: RunConfig, shapes: Shapes, directory: Path, state: Mapping[str, int] | None = None) -> Replay:
+def make_replay(config: RunConfig, shapes: Shapes, directory: Path, state: Mapping[str, Any] | None = None) -> Replay:
     """A new replay, or the one of a checkpoint."""
     from cbm.replay import Replay
 
     if state is not None:
         return Replay.open(directory, state)
+    frames = min(config.training.replay_capacity, config.training.total_steps // (config.env.action_repeat or 1))
+    needed, disk = frames * 3 * shapes.obs[1] * shapes.obs[2], shutil.disk_usage(directory.parent).total
+    if needed > disk:
+        raise CBMError(
+            f"the {frames:,} frames that replay comes to hold take {needed / 1e9:,.1f} GB, and the disk of "
+            f"{directory.parent} has {disk / 1e9:,.1f} GB in all. Lower --training.replay_capacity."
+        )
     return Replay.create(directory, shapes.obs, shapes.action, config.training.replay_capacity)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterable
 from fractions import Fraction
 from pathlib import Path
@@ -9,11 +10,16 @@ from pathlib import Path
 import av
 import numpy as np
 
+from cbm.files import write_whole
 
-def write_film(path: Path, frames: Iterable[np.ndarray], fps: float) -> None:
-    """RGB frames (H, W, 3) of one size, as H.264 in yuv420p. An odd side loses its last row or column."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with av.open(str(path), "w") as container:
+
+def write_film(path: Path, frames: Iterable[np.ndarray], fps: float, root: Path | None = None) -> None:
+    """RGB frames (H, W, 3) of one size, as H.264 in yuv420p. An odd side loses its last row or column.
+
+    `root` as in `write_whole`.
+    """
+    output = io.BytesIO()
+    with av.open(output, "w", format="mp4") as container:
         stream = None
         for frame in frames:
             height, width = frame.shape[0] // 2 * 2, frame.shape[1] // 2 * 2  # yuv420p needs even sides
@@ -26,3 +32,4 @@ def write_film(path: Path, frames: Iterable[np.ndarray], fps: float) -> None:
             container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
         if stream is not None:
             container.mux(stream.encode())
+    write_whole(path, output.getvalue(), root)

@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cbm.checkpoint import load_newest
-from cbm.config import RunConfig, read_config, to_json
+from cbm.config import RunConfig, bound_settings, check_settings, read_config, to_json
 from cbm.errors import CBMError
-from cbm.evaluation import Episode, Job, Workers, plan, summarise
+from cbm.evaluation import Episode, Job, Workers, nth_job, plan, summarise
 from cbm.factory import Shapes, load_weights, make_environment, make_run_agent, one_thread, worker_count
-from cbm.logs import read_lines
+from cbm.files import make_folder
+from cbm.jsonl import read_lines
+from cbm.ranges import Count, Range
 from cbm.record import film_episode
 from cbm.run_dir import RunDir, open_existing
+from cbm.settings import check
+from cbm.trust import check_trusted
 from cbm.types import begin_episode
 
 if TYPE_CHECKING:
@@ -39,10 +43,11 @@ def load_run(
     `settings` of the agent replace those of the run where the agent has them. They must leave the weights as they are.
     """
     run = find_run(directory)
-    config = read_config(run.config)
+    read = config = read_config(run.config)
     known = {name: value for name, value in (settings or {}).items() if hasattr(config.agent, name)}
     config = replace(config, agent=replace(config.agent, **known))
     env_step, state = load_state(run)
+    check_settings(bound_settings(read), state.get("config"), run.config)
     obs, action = state["shapes"]
     agent = make_run_agent(config, Shapes(tuple(obs), action), device)
     load_weights(agent, state["agent"])
@@ -62,10 +67,14 @@ def evaluate(
     directory: Path | str, episodes: int = 10, videos: str = "train", workers: int | None = None
 ) -> dict[str, Any]:
     """Play `episodes` with the newest checkpoint. The first are those of the evaluation that training made there."""
+    check(Count, episodes, "--episodes")
+    check(Annotated[int, Range(0, 1_024)] | None, workers, "--workers")
     run = find_run(directory)
     config = read_config(run.config)
+    check_trusted(config.env.env_id, run.root)
     _check_split(config, videos)
     env_step, state = load_state(run)
+    check_settings(bound_settings(config), state.get("config"), run.config)
     jobs = plan(config, env_step, episodes, (videos,))
     pool = Workers(to_json(config), worker_count(len(jobs), workers))
     try:
@@ -77,17 +86,20 @@ def evaluate(
 
 def film(directory: Path | str, path: Path, videos: str = "train", episode: int = 0) -> Episode:
     """Film one of the episodes of `evaluate`."""
+    check(Annotated[int, Range(0, 10**9)], episode, "--episode")
+    _check_film(path)
     config, agent, env_step = load_run(directory)
+    check_trusted(config.env.env_id, Path(directory))
     _check_split(config, videos)
-    job = plan(config, env_step, episode + 1, (videos,))[episode]
+    job = nth_job(config, env_step, videos, episode)
     return _film(config, agent, job, env_step, path)
 
 
 def film_best(config: RunConfig, run: RunDir, agent: Agent) -> Path:
     """A film in `videos/` of the best episode of the last evaluation, which is played again for it."""
     job, env_step = best_job(config, run)
-    path = run.videos / f"best-{env_step:09d}.mp4"
-    _film(config, agent, job, env_step, path)
+    path = make_folder(run.videos, run.root) / f"best-{env_step:09d}.mp4"
+    _film(config, agent, job, env_step, path, run.root)
     return path
 
 
@@ -97,18 +109,21 @@ def best_job(config: RunConfig, run: RunDir) -> tuple[Job, int]:
     returns = {split: last[split]["returns"] for split in config.env.splits}
     split = max(returns, key=lambda name: max(returns[name]))
     best = returns[split].index(max(returns[split]))
-    return plan(config, last["env_step"], best + 1, (split,))[best], last["env_step"]
+    return nth_job(config, last["env_step"], split, best), last["env_step"]
 
 
-def _film(config: RunConfig, agent: Agent, job: Job, env_step: int, path: Path) -> Episode:
-    if path.suffix != ".mp4":
-        raise CBMError(f"a film is an .mp4 file, not {path}.")
+def _film(config: RunConfig, agent: Agent, job: Job, env_step: int, path: Path, root: Path | None = None) -> Episode:
     env = make_environment(config.env, job.split, film=True)
     try:
         with one_thread():  # as in an evaluation, so that it is the same episode to the last bit
-            return film_episode(agent, env, job, env_step, path, f"{config.env.name}  {config.agent_name}")
+            return film_episode(agent, env, job, env_step, path, f"{config.env.name}  {config.agent_name}", root)
     finally:
         env.close()
+
+
+def _check_film(path: Path) -> None:
+    if path.suffix != ".mp4":
+        raise CBMError(f"a film is an .mp4 file, not {path}.")
 
 
 def _check_split(config: RunConfig, videos: str) -> None:

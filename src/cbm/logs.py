@@ -6,18 +6,17 @@ byte for byte. Everything that depends on the clock goes to `timings.jsonl`.
 
 from __future__ import annotations
 
-import json
 import math
-import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from cbm.errors import CBMError
+from cbm.files import make_folder
+from cbm.jsonl import JsonLines
 from cbm.run_dir import RunDir
 from cbm.types import Metrics
 
@@ -26,56 +25,24 @@ class NotFinite(CBMError):
     """A loss became NaN or infinite."""
 
 
-class JsonLines:
-    """An append-only file of JSON objects, one a line. A line is one write, so a crash cuts the last line at most."""
-
-    def __init__(self, path: Path) -> None:
-        self._handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-
-    def append(self, line: Mapping[str, Any]) -> None:
-        data = (json.dumps(line) + "\n").encode()
-        while data:  # a nearly full disk takes a part, then fails with ENOSPC on the rest
-            data = data[os.write(self._handle, data) :]
-
-    @property
-    def length(self) -> int:
-        return os.fstat(self._handle).st_size
-
-    def cut(self, length: int) -> None:
-        """Drop what was written after a checkpoint: the resumed run writes it again."""
-        if length > self.length:
-            raise CBMError(f"a log is shorter ({self.length} bytes) than the checkpoint says ({length})")
-        os.ftruncate(self._handle, length)
-
-    def sync(self) -> None:
-        os.fsync(self._handle)
-
-    def close(self) -> None:
-        os.close(self._handle)
-
-
-def read_lines(path: Path) -> list[dict[str, Any]]:
-    """All whole lines of a JSON lines file; a last line that a crash cut short is left out."""
-    if not path.exists():
-        return []
-    *whole, _ = path.read_bytes().split(b"\n")
-    return [json.loads(line) for line in whole]
-
-
 class Logs:
     """The files of one run, opened for appending."""
 
-    def __init__(self, run: RunDir, env_step: int, lengths: Mapping[str, int] | None, wandb: Any = None) -> None:
-        """Begin anew, or go on at `env_step` after `lengths` bytes of each file."""
+    def __init__(self, run: RunDir, env_step: int, state: Mapping[str, Any] | None, wandb: Any = None) -> None:
+        """Begin anew, or go on at `env_step` with the files as they were when `state()` returned `state`."""
         from torch.utils.tensorboard import SummaryWriter
 
-        self.metrics, self.evals, self.analysis = map(JsonLines, (run.metrics, run.evals, run.analysis))
-        self.timings = JsonLines(run.timings)
+        self.metrics, self.evals, self.analysis, self.timings = (
+            JsonLines(path, run.root) for path in (run.metrics, run.evals, run.analysis, run.timings)
+        )
         self._exact = {"metrics": self.metrics, "evals": self.evals, "analysis": self.analysis}
         for name, file in self._exact.items():
-            file.cut(lengths.get(name, 0) if lengths else 0)
+            if state is None:
+                file.clear()
+            else:
+                file.go_back(state[name])
         # TensorBoard then hides what an earlier process drew past this checkpoint.
-        self._board = SummaryWriter(str(run.tb), purge_step=env_step + 1 if lengths else 0)
+        self._board = SummaryWriter(str(make_folder(run.tb, run.root)), purge_step=0 if state is None else env_step + 1)
         self._wandb = wandb or None
 
     def write(self, file: JsonLines, line: Mapping[str, Any]) -> None:
@@ -88,8 +55,8 @@ class Logs:
         if self._wandb is not None:
             self._wandb.log(numbers, step=line["env_step"])
 
-    def lengths(self) -> dict[str, int]:
-        return {name: file.length for name, file in self._exact.items()}
+    def state(self) -> dict[str, Any]:
+        return {name: file.state() for name, file in self._exact.items()}
 
     def sync(self) -> None:
         """Everything to disk, as a checkpoint is about to rely on it."""
@@ -120,6 +87,7 @@ def start_wandb(run: RunDir, config: dict[str, Any]) -> Any:
     except ImportError as error:
         raise CBMError('--wandb needs the wandb package: pip install "cbm-rl[wandb]"') from error
     name = run.root.resolve().name
+    make_folder(run.root / "wandb", run.root)
     return wandb.init(project="cbm", name=name, id=name, dir=run.root, config=config, resume="allow")
 
 

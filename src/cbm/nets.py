@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from cbm import chunks
+from cbm.errors import CBMError
 from cbm.ops import bounded_tanh, channels_last
 
 
@@ -48,7 +49,7 @@ def count_features(obs_shape: Sequence[int], channels: int, strides: Sequence[in
     for stride in strides:
         height, width = (height - 3) // stride + 1, (width - 3) // stride + 1
     if min(height, width) < 1:
-        raise ValueError(f"an image of {tuple(obs_shape)} is too small for convolutions of strides {tuple(strides)}")
+        raise CBMError(f"an image of {tuple(obs_shape)} is too small for convolutions of strides {tuple(strides)}")
     return channels * height * width
 
 

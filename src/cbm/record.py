@@ -20,8 +20,10 @@ _HEIGHT, _STRIP = 336, 32  # four times 84 pixels, and a line of text under it; 
 _PLAYBACK = 20  # frames a second where the environment does not say
 
 
-def film_episode(agent: Agent, env: gym.Env, job: Job, env_step: int, path: Path, title: str) -> Episode:
-    """Play one episode and write it to `path` (.mp4)."""
+def film_episode(
+    agent: Agent, env: gym.Env, job: Job, env_step: int, path: Path, title: str, root: Path | None = None
+) -> Episode:
+    """Play one episode and write it to `path` (.mp4). `root` as in `write_whole`."""
     frames: list[np.ndarray] = []
 
     def watch(obs: np.ndarray, total: float) -> None:
@@ -29,7 +31,7 @@ def film_episode(agent: Agent, env: gym.Env, job: Job, env_step: int, path: Path
         frames.append(compose(_scene(env), obs[-3:].transpose(1, 2, 0), caption))
 
     episode = play(agent, env, job, env_step, watch)
-    write_film(path, frames, float(env.metadata.get("render_fps") or _PLAYBACK))
+    write_film(path, frames, float(env.metadata.get("render_fps") or _PLAYBACK), root)
     return episode
 
 

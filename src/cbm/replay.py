@@ -8,6 +8,9 @@ Going back to a checkpoint: `state()` is two numbers. There are `margin` slots b
 frames overwrite nothing that could be sampled at the checkpoint; `room(state)` says how many are left, and the training
 loop takes a new checkpoint before it is 0. What was written after the checkpoint is ignored and overwritten.
 
+A checkpoint vouches for all that can be sampled: `state()` holds checksums of each block of frames and of their steps,
+and `open` compares them before anything is added. A block stays whole as long as a checkpoint needs a frame of it.
+
 Frames are written by `pwrite` and read through the map: a full disk is an OSError, not a SIGBUS, and what is resident
 is page cache, which the system may drop.
 """
@@ -16,7 +19,9 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import os
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,9 +30,17 @@ import numpy as np
 import torch
 
 from cbm.errors import CBMError
+from cbm.files import make_folder, open_file, read_object, write_whole
 from cbm.types import Batch, Sequences
 
 _RGB = 3
+_MOST_BYTES = 1 << 46  # that a process can map
+_BLOCK = 256  # frames of a checksum; fewer where the margin is small
+ADVICE = "Without its replay a run cannot go on, but cbm eval, record and report still work. Or restore it from a copy."
+
+
+class DamagedReplay(CBMError):
+    """Replay is not what it was when the checkpoint was taken."""
 
 
 class Replay:
@@ -35,18 +48,26 @@ class Replay:
 
     def __init__(self, directory: Path, writable: bool) -> None:
         self.directory = directory
-        layout = json.loads((directory / "replay.json").read_text())
-        self.frame_shape: tuple[int, ...] = tuple(layout["frame_shape"])
-        self.action_dim: int = layout["action_dim"]
-        self.stack: int = layout["stack"]
-        self.capacity: int = layout["capacity"]
-        self.slots: int = layout["capacity"] + layout["margin"]
-        self._frames = _NpyFile(directory / "frames.npy", writable)
-        self._steps = _NpyFile(directory / "steps.npy", writable)
+        layout = read_object(directory / "replay.json", directory.parent)
+        try:
+            self.frame_shape: tuple[int, ...] = tuple(map(int, layout["frame_shape"]))
+            self.action_dim, self.stack, self.capacity, margin = (
+                int(layout[name]) for name in ("action_dim", "stack", "capacity", "margin")
+            )
+            self.slots: int = self.capacity + margin
+            self._block = max(1, min(_BLOCK, margin // 4))
+            self._frames = _NpyFile(
+                directory / "frames.npy", np.dtype(np.uint8), (self.slots, *self.frame_shape), writable
+            )
+            self._steps = _NpyFile(directory / "steps.npy", _step_dtype(self.action_dim), (self.slots,), writable)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise DamagedReplay(f"{directory} is damaged ({error}). {ADVICE}") from None
         self._head = 0  # how many frames were ever added
         self._unfinished = False  # whether the newest episode goes on
         self._starts: list[int] = []  # first frame of each episode that is still here, at least in part
         self._labels: list[int] = []  # its background, or -1
+        self._closed: dict[int, list[int]] = {}  # by block: checksums of its frames and of its steps
+        self._begun = [0, 0]  # those of the block that is being filled
 
     @classmethod
     def create(
@@ -66,10 +87,12 @@ class Replay:
             raise CBMError(f"a replay of {capacity} frames does not hold one transition of {stack} stacked frames")
         if margin is None:
             margin = max(1_000, capacity // 20)
-        directory.mkdir(parents=True, exist_ok=True)
+        make_folder(directory, directory.parent)
         slots = capacity + margin
-        np.lib.format.open_memmap(directory / "frames.npy", "w+", np.uint8, (slots, _RGB, height, width))
-        np.lib.format.open_memmap(directory / "steps.npy", "w+", _step_dtype(action_dim), (slots,))
+        if slots * _RGB * height * width > _MOST_BYTES:
+            raise CBMError(f"a replay of {capacity:,} frames takes {slots * _RGB * height * width / 1e12:,.0f} TB")
+        _NpyFile.create(directory / "frames.npy", np.dtype(np.uint8), (slots, _RGB, height, width))
+        _NpyFile.create(directory / "steps.npy", _step_dtype(action_dim), (slots,))
         layout = {
             "frame_shape": [_RGB, height, width],
             "action_dim": action_dim,
@@ -77,18 +100,22 @@ class Replay:
             "capacity": capacity,
             "margin": margin,
         }
-        (directory / "replay.json").write_text(json.dumps(layout))
+        write_whole(directory / "replay.json", json.dumps(layout).encode(), directory.parent)
         return cls(directory, writable=True)
 
     @classmethod
-    def open(cls, directory: Path, state: Mapping[str, int], writable: bool = True) -> Replay:
-        """The replay exactly as it was when `state()` returned `state`."""
+    def open(cls, directory: Path, state: Mapping[str, Any], writable: bool = True) -> Replay:
+        """The replay exactly as it was when `state()` returned `state`. Who only reads does not compare checksums."""
         replay = cls(directory, writable)
         index = np.arange(state["tail"], state["head"])
         steps = replay._records(index)
         if not np.array_equal(steps["index"], index):
-            raise CBMError(f"{directory}: frames of this checkpoint are missing or were overwritten")
+            raise DamagedReplay(f"{directory}: frames of this checkpoint are missing or were overwritten. {ADVICE}")
         replay._head = state["head"]
+        replay._closed = dict(enumerate(state["closed"], state["tail"] // replay._block))
+        replay._begun = state["begun"]
+        if writable:
+            replay._compare()
         if len(steps):
             firsts = steps["first"].copy()
             firsts[0] = True  # of an episode that lost its beginning, the rest is still here
@@ -130,9 +157,11 @@ class Replay:
         step["index"], step["action"], step["reward"], step["last"] = self._head, action, reward, last
         for name, flag in flags.items():
             step[name] = flag
-        self._frames.write(self._head % self.slots, frame)
-        self._steps.write(self._head % self.slots, step)
+        for place, (file, row) in enumerate(((self._frames, frame), (self._steps, step))):
+            self._begun[place] = zlib.crc32(file.write(self._head % self.slots, row), self._begun[place])
         self._head += 1
+        if self._head % self._block == 0:
+            self._closed[self._head // self._block - 1], self._begun = self._begun, [0, 0]
         self._unfinished = not last
 
     def flush(self) -> None:
@@ -147,13 +176,32 @@ class Replay:
         """The oldest frame that can be sampled."""
         return max(0, self._head - self.capacity)
 
-    def state(self) -> dict[str, int]:
+    def state(self) -> dict[str, Any]:
         """What `open` needs to come back to this moment, JSON-able."""
-        return {"head": self._head, "tail": self._tail}
+        first = self._tail // self._block
+        self._closed = {block: checksums for block, checksums in self._closed.items() if block >= first}
+        return {
+            "head": self._head,
+            "tail": self._tail,
+            "closed": list(self._closed.values()),
+            "begun": list(self._begun),
+        }
 
-    def room(self, state: Mapping[str, int]) -> int:
+    def room(self, state: Mapping[str, Any]) -> int:
         """How many more frames can be added before `state` can no longer be opened."""
-        return state["tail"] + self.slots - self._head
+        return state["tail"] // self._block * self._block + self.slots - self._head
+
+    def _compare(self) -> None:
+        """An error unless every frame and every step is what it was when it was added."""
+        blocks = self._closed | ({self._head // self._block: self._begun} if self._head % self._block else {})
+        for block, checksums in blocks.items():
+            start, end = block * self._block, min(self._head, (block + 1) * self._block)
+            for file, wanted in zip((self._frames, self._steps), checksums, strict=True):
+                if file.checksum(np.arange(start, end) % self.slots) != wanted:
+                    raise DamagedReplay(
+                        f"{file.path} is not what it was at the checkpoint: something in its frames {start:,} to "
+                        f"{end - 1:,} has changed, or it belongs to another run. {ADVICE}"
+                    )
 
     def unfinished(self) -> tuple[np.ndarray, np.ndarray] | None:
         """The actions (T, A) so far of the episode that goes on, and its newest frame; None between episodes."""
@@ -297,17 +345,52 @@ def _step_dtype(action_dim: int) -> np.dtype[Any]:
     )
 
 
+def _header(file: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Shape and type of a .npy file, which is then at its first row."""
+    if np.lib.format.read_magic(file) != (1, 0):
+        raise ValueError("another version of .npy files")
+    shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)
+    return (() if fortran else shape), dtype
+
+
 class _NpyFile:
     """Rows of a .npy file: read through a map, written with `pwrite`."""
 
-    def __init__(self, path: Path, writable: bool) -> None:
-        self.array: np.memmap = np.load(path, mmap_mode="r")
+    def __init__(self, path: Path, dtype: np.dtype[Any], shape: tuple[int, ...], writable: bool) -> None:
+        self.path = path
+        handle = open_file(path, path.parents[1], os.O_RDWR if writable else os.O_RDONLY)
+        self._file = os.fdopen(handle, "r+b" if writable else "rb", buffering=0)
+        try:
+            if _header(self._file) != (shape, dtype):
+                raise ValueError(f"{path.name} is not of the form that replay.json says")
+            self.array = np.memmap(self._file, dtype, "r", self._file.tell(), shape)
+        except BaseException:
+            self._file.close()
+            raise
         self._row = self.array.nbytes // len(self.array)
-        self._file = path.open("r+b" if writable else "rb", buffering=0)
 
-    def write(self, row: int, value: np.ndarray) -> None:
-        if os.pwrite(self._file.fileno(), value.tobytes(), self.array.offset + row * self._row) != self._row:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self._file.name)
+    @staticmethod
+    def create(path: Path, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
+        """A file of zeros, which takes no space before it is written to."""
+        path.unlink(missing_ok=True)  # of a run that was killed before its first checkpoint
+        with os.fdopen(open_file(path, path.parents[1], os.O_RDWR | os.O_CREAT | os.O_EXCL), "wb") as file:
+            about = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
+            np.lib.format.write_array_header_1_0(file, about)
+            file.truncate(file.tell() + dtype.itemsize * math.prod(shape))
+
+    def write(self, row: int, value: np.ndarray) -> bytes:
+        """Returns what was written."""
+        data = value.tobytes()
+        if os.pwrite(self._file.fileno(), data, self.array.offset + row * self._row) != self._row:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
+        return data
+
+    def checksum(self, rows: np.ndarray) -> int:
+        """Of these rows, one after the other."""
+        result = 0
+        for part in np.split(rows, np.flatnonzero(np.diff(rows) != 1) + 1):  # two where the ring ends between them
+            result = zlib.crc32(self.array[part[0] : part[-1] + 1].tobytes(), result)
+        return result
 
     def flush(self) -> None:
         os.fsync(self._file.fileno())

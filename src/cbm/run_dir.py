@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cbm.errors import CBMError
+from cbm.files import list_folder, open_file
+from cbm.trust import trust_options
 
 
 class RunInUse(CBMError):
@@ -70,16 +73,16 @@ class RunDir:
 
     @property
     def resume_command(self) -> str:
-        return f"cbm train --resume {self.root}"
+        return f"cbm train --resume {self.root}{trust_options()}"
 
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Hold the directory. The kernel drops an flock with its process, so a crash never leaves it locked."""
         self.root.mkdir(parents=True, exist_ok=True)
-        handle = os.open(self.root / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
+        handle = open_file(self.root / ".lock", self.root, os.O_RDWR | os.O_CREAT)
         try:
             if not _take(handle):
-                owner = os.pread(handle, 32, 0).decode().strip() or "unknown"
+                owner = os.pread(handle, 32, 0).decode(errors="replace").strip() or "unknown"
                 raise RunInUse(
                     f"{self.root} is in use by process {owner}. Wait for it, stop it, or choose another --out."
                 )
@@ -92,7 +95,7 @@ class RunDir:
     def owner(self) -> str | None:
         """The id of the process that trains here now; None where nobody does."""
         try:
-            handle = os.open(self.root / ".lock", os.O_RDONLY)
+            handle = open_file(self.root / ".lock", self.root)
         except OSError:
             return None
         try:
@@ -117,6 +120,16 @@ def _take(handle: int, patience: float = 0.3) -> bool:
             if time.monotonic() > deadline:
                 return False
             time.sleep(0.02)
+
+
+def saved_steps(checkpoints: Path) -> list[int]:
+    """The environment steps of which there is a checkpoint, whole or not, oldest first."""
+    try:
+        entries = list_folder(checkpoints, checkpoints.parent)
+    except OSError:
+        return []
+    names = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+    return sorted(int(name) for name in names if re.fullmatch(r"[0-9]{9}|[1-9][0-9]{9,14}", name))
 
 
 def open_new(root: Path) -> RunDir:

@@ -11,7 +11,7 @@ import numpy as np
 
 from cbm import checkpoint
 from cbm.collect import Begun, Collector, Step
-from cbm.config import RunConfig
+from cbm.config import RunConfig, bound_settings, check_settings
 from cbm.errors import CBMError
 from cbm.factory import Shapes, make_replay, make_run_agent
 from cbm.logs import Logs, Means
@@ -38,6 +38,9 @@ class Session:
 
     def __init__(self, config: RunConfig, collector: Collector, replay_dir: Path, state: dict[str, Any] | None) -> None:
         """A new run, or one that goes on from `state`."""
+        self._config = bound_settings(config)
+        if state is not None:
+            check_settings(self._config, state.get("config"), replay_dir.parent / "config.json")
         checkpoint.seed_everything(seed_for(config.seed, "agent"))  # our agents do not need it; others' may
         self.at, self.means = At(), Means()
         self.sampling = np.random.default_rng(seed_for(config.seed, "replay"))
@@ -70,6 +73,7 @@ class Session:
 
     def state(self) -> dict[str, Any]:
         return {
+            "config": self._config,
             "at": asdict(self.at),
             "shapes": [list(self.shapes.obs), self.shapes.action],
             "agent": self.agent.state_dict(),
@@ -112,7 +116,7 @@ class Saver:
         if self._saved != self._moment:
             self._session.replay.flush()
             self._logs.sync()
-            state = self._session.state() | {"lengths": self._logs.lengths()}
+            state = self._session.state() | {"records": self._logs.state()}
             checkpoint.save(self._run.checkpoints, self._session.at.env_step, state)
             self._saved, self._kept = self._moment, [*self._kept, state["replay"]][-2:]
         self._time = time.monotonic()

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
+import textwrap
 import types
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from difflib import get_close_matches
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from itertools import pairwise
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from cbm.errors import CBMError
 
@@ -36,11 +41,20 @@ def to_json(value: Any) -> Any:
     return value
 
 
+def flatten(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested objects by dotted name."""
+    flat: dict[str, Any] = {}
+    for key, value in data.items():
+        inner = isinstance(value, Mapping) and value
+        flat |= flatten(value, f"{prefix}{key}.") if inner else {f"{prefix}{key}": value}
+    return flat
+
+
 def from_json(kind: type[T], data: Any, key: str = "") -> T:
     """A `kind` out of `data`. A key that is absent takes its default; one that is not a field is an error."""
     if not isinstance(data, dict):
         raise BadSetting(f"{key or 'the configuration'} must be an object, not {data!r}.")
-    hints = get_type_hints(kind)
+    hints = _hints(kind)
     names = [field.name for field in fields(kind)]  # type: ignore[arg-type]
     values = {}
     for name, item in data.items():
@@ -59,6 +73,12 @@ def check(hint: Any, value: Any, key: str) -> Any:
     origin, options = get_origin(hint), get_args(hint)
     if hint is Any:
         return value
+    if origin is Annotated:
+        value = check(options[0], value, key)
+        for allowed in options[1:]:
+            if not allowed.holds(value):
+                raise BadSetting(f"{key} must be {allowed}, not {value!r}.")
+        return value
     if origin in (Union, types.UnionType):
         errors = []
         for option in options:
@@ -66,8 +86,9 @@ def check(hint: Any, value: Any, key: str) -> Any:
                 return check(option, value, key)
             except BadSetting as error:
                 errors.append(error)
-        # Where one option is a dataclass and an object was given, its own complaint is the one that helps.
-        raise errors[0] if isinstance(value, dict) else BadSetting(_mismatch(hint, value, key))
+        # Where there is one option besides None, or an object was given, its own complaint is the one that helps.
+        one = isinstance(value, dict) or (len(options) == 2 and type(None) in options)
+        raise errors[0] if one else BadSetting(_mismatch(hint, value, key))
     if origin is Literal:
         if value not in options:
             raise BadSetting(f"{key} must be one of {', '.join(map(repr, options))}, not {value!r}.")
@@ -91,17 +112,22 @@ def check(hint: Any, value: Any, key: str) -> Any:
 def parse(hint: Any, text: str, key: str) -> Any:
     """A value typed on the command line: `1e-3`, `true`, `none`, `2,2,1,1`, or plain text."""
     origin, options = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return check(hint, parse(options[0], text, key), key)
     if origin in (Union, types.UnionType):
         if type(None) in options and text.lower() == "none":
             return None
+        errors = []
         for option in options:
             try:
                 return parse(option, text, key)
-            except BadSetting:
-                continue
+            except BadSetting as error:
+                errors.append(error)
+        if len(options) == 2 and type(None) in options:
+            raise errors[0]
     elif origin is tuple:
         inner = options[0]
-        return check(hint, [parse(inner, part, key) for part in text.strip("()[] ").split(",") if part], key)
+        return check(hint, [parse(inner, part.strip(), key) for part in text.strip("()[] ").split(",") if part], key)
     elif origin is Literal:
         return check(hint, next((option for option in options if str(option) == text), text), key)
     elif hint is bool and text.lower() in _TRUTH:
@@ -113,7 +139,7 @@ def parse(hint: Any, text: str, key: str) -> Any:
             raise BadSetting(_mismatch(hint, text, key)) from None
         if hint is float:
             return number
-        if number == int(number):  # 5e5 is a step count as people write it
+        if abs(number) < 1e300 and number == int(number):  # 5e5 is a step count as people write it
             return int(number)
     elif hint is str:
         return text
@@ -135,13 +161,83 @@ def override(config: T, key: str, text: str, _at: str = "") -> T:
     elif is_dataclass(value):
         raise BadSetting(f"{path} is a group; set one of: {', '.join(f'{path}.{f.name}' for f in fields(value))}.")
     else:
-        new = parse(get_type_hints(type(config))[name], text, path)
+        new = parse(_hints(type(config))[name], text, path)
     return replace(config, **{name: new})  # type: ignore[type-var]
 
 
 _TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
+_WORDS = {int: "a whole number", float: "a number", str: "a text", bool: "true or false", type(None): "none"}
+
+
+def describe(hint: Any) -> str:
+    """A type and its range, for a person."""
+    origin, options = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        inner = describe(options[0]) if options[0] in _WORDS and options[0] is not str else ""
+        return ", ".join(filter(None, [inner, *map(str, options[1:])]))
+    if origin in (Union, types.UnionType):
+        return " or ".join(map(describe, options))
+    if origin is Literal:
+        return ", ".join(map(str, options))
+    if origin is tuple:
+        return f"a list, each {describe(options[0])}"
+    return _WORDS.get(hint) or getattr(hint, "__name__", None) or str(hint).replace("typing.", "")
+
+
 def _mismatch(hint: Any, value: Any, key: str) -> str:
-    wanted = getattr(hint, "__name__", None) if isinstance(hint, type) else str(hint).replace("typing.", "")
-    return f"{key} must be {wanted}, not {value!r}."
+    shown = repr(value)
+    return f"{key} must be {describe(hint)}, not {shown if len(shown) < 80 else f'{shown[:80]} ...'}."
+
+
+_KNOWN: dict[type, dict[str, Any]] = {}
+
+
+def _hints(kind: type) -> dict[str, Any]:
+    """The types of a dataclass's fields, with their ranges."""
+    if kind not in _KNOWN:
+        _KNOWN[kind] = get_type_hints(kind, include_extras=True)
+    return _KNOWN[kind]
+
+
+class Checked:
+    """A dataclass of settings that are of their types and within their ranges, or it is not made."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):  # type: ignore[arg-type]
+            value = check(_hints(type(self))[field.name], getattr(self, field.name), field.name)
+            object.__setattr__(self, field.name, value)
+
+
+class Setting(NamedTuple):
+    """One line of a table of settings."""
+
+    name: str
+    value: Any
+    allowed: str
+    about: str
+
+
+def table(config: Any, prefix: str = "") -> Iterator[Setting]:
+    """Every setting of a tree, with its value, what it may be, and its sentence."""
+    about = _sentences(type(config))
+    for field in fields(config):
+        value = getattr(config, field.name)
+        if is_dataclass(value) and not isinstance(value, type):
+            yield from table(value, f"{prefix}{field.name}.")
+        else:
+            allowed = describe(_hints(type(config))[field.name])
+            yield Setting(prefix + field.name, value, allowed, about.get(field.name, ""))
+
+
+def _sentences(kind: type) -> dict[str, str]:
+    """The text below each field in the source of a dataclass and its bases."""
+    found: dict[str, str] = {}
+    for base in reversed([base for base in kind.__mro__ if is_dataclass(base)]):
+        body = ast.parse(textwrap.dedent(inspect.getsource(base))).body[0]
+        assert isinstance(body, ast.ClassDef)
+        for line, text in pairwise(body.body):
+            if isinstance(line, ast.AnnAssign) and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):
+                found[ast.unparse(line.target)] = " ".join(str(text.value.value).split())
+    return found

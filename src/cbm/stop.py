@@ -12,7 +12,8 @@ from types import FrameType, TracebackType
 from typing import Any
 
 from cbm.errors import CBMError
-from cbm.run_dir import RunDir
+from cbm.files import write_whole
+from cbm.run_dir import RunDir, saved_steps
 
 _FULL = {errno.ENOSPC: "is full", errno.EDQUOT: "is over its quota", errno.EFBIG: "takes no larger file"}
 
@@ -64,7 +65,7 @@ def note_ending(run: RunDir, stop: Stop) -> Iterator[None]:
         raise
     finally:
         with suppress(OSError):  # a full disk, which has been reported already
-            run.ended.write_text(json.dumps({"how": how, "reason": reason}) + "\n")
+            write_whole(run.ended, (json.dumps({"how": how, "reason": reason}) + "\n").encode(), run.root)
 
 
 @contextmanager
@@ -75,7 +76,9 @@ def explain_full_disk(run: RunDir) -> Iterator[None]:
     except OSError as error:
         if error.errno not in _FULL:
             raise
+        saved = saved_steps(run.checkpoints)
+        kept = f"The checkpoint at {saved[-1]:,} is whole." if saved else "There is no checkpoint yet."
+        again = run.resume_command if run.config.exists() else "the same command again"
         raise DiskFull(
-            f"the disk of {run.root} {_FULL[error.errno]} ({error.strerror}). "
-            f"The last checkpoint is whole. Free some space, then: {run.resume_command}"
+            f"the disk of {run.root} {_FULL[error.errno]} ({error.strerror}). {kept} Free some space, then: {again}"
         ) from error

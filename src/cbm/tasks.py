@@ -5,15 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cbm.errors import choose
+from cbm.ranges import Steps, Weight
+from cbm.settings import Checked
 
 
 @dataclass(frozen=True)
-class Noise:
+class Noise(Checked):
     """DrQ-v2's exploration noise: linear from `start` to `end` over `steps` environment steps."""
 
-    start: float
-    end: float
-    steps: int
+    start: Weight
+    """Standard deviation at the first step (Table)."""
+    end: Weight
+    """After the last (Table)."""
+    steps: Steps
+    """Environment steps between the two (Table)."""
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from cbm import checkpoint, comparison, threads
 from cbm.analysis.online import Analyzer
 from cbm.collect import Collector
 from cbm.config import RunConfig, changed_in_passing, read_config, read_provenance, to_json, write_config
+from cbm.errors import CBMError
 from cbm.evaluation import Interrupted, Workers, plan, summarise
 from cbm.factory import resolve_machine, thread_count, worker_count
 from cbm.load import film_best
@@ -22,6 +23,7 @@ from cbm.provenance import provenance
 from cbm.run_dir import RunDir, open_existing, open_new
 from cbm.session import At, Saver, Session
 from cbm.stop import Stop, explain_full_disk, note_ending
+from cbm.trust import check_trusted, module_of, trust
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,7 @@ def train(config: RunConfig, out: Path | str, *, wandb: bool = False, quiet: boo
     run = RunDir(Path(out))
     with explain_full_disk(run), run.locked():
         open_new(run.root)
+        trust(module_of(config.env.env_id))
         origin = provenance() | {"differences": comparison.differences(config)}
         return _loop(resolve_machine(config), run, origin, wandb, quiet)
 
@@ -56,6 +59,7 @@ def resume(
     run = open_existing(Path(out))
     with explain_full_disk(run), run.locked():
         config = changed_in_passing(read_config(run.config), overrides or {})
+        check_trusted(config.env.env_id, run.root)
         if total_steps is not None:
             config = replace(config, training=replace(config.training, total_steps=total_steps))
         return _loop(config, run, read_provenance(run.config), wandb, quiet)
@@ -75,6 +79,11 @@ def _loop(config: RunConfig, run: RunDir, origin: Mapping[str, Any], wandb: bool
         checkpoint.clear_unfinished(run.checkpoints)
         found = checkpoint.load_newest(run.checkpoints)
         state = None if found is None else found[1]
+        if found is not None and settings.total_steps <= found[0] - repeat:
+            raise CBMError(
+                f"this run has done {found[0]:,} environment steps already: it cannot end at {settings.total_steps:,}. "
+                f"Go on to more: {run.resume_command} --steps {2 * found[0]}"
+            )
         session = Session(config, collector, run.replay, state)
         agent, replay, means, at = session.agent, session.replay, session.means, session.at
         write_config(run.config, config, origin)
@@ -82,7 +91,7 @@ def _loop(config: RunConfig, run: RunDir, origin: Mapping[str, Any], wandb: bool
         stack.callback(workers.close)
         analyzer = Analyzer(config)
         stack.callback(analyzer.close)
-        logs = Logs(run, at.env_step, state and state["lengths"], wandb and start_wandb(run, to_json(config)))
+        logs = Logs(run, at.env_step, state and state["records"], wandb and start_wandb(run, to_json(config)))
         stack.callback(logs.close)
         show = stack.enter_context(Show(settings.total_steps, quiet))
         show.say(comparison.describe(config, comparison.differences(config)))

@@ -349,7 +349,7 @@ def test_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
         make_agent("drq", SETUP, DrQv2Config())
     with pytest.raises(CBMError, match="CBMConfig"):
         make_agent("drq+cbm", SETUP, DrQConfig(), DrQConfig())
-    with pytest.raises(CBMError, match="at least 2"):
+    with pytest.raises(CBMError, match="batch_size must be 2 to"):
         DrQConfig(batch_size=1)
     with pytest.raises(CBMError, match=r"agent\.batch_size must be at least 3, not 2"):
         agent("drqv2+bisim-nce", batch_size=2)

@@ -249,11 +249,11 @@ def test_without_intrinsic_reward() -> None:
 
 
 def test_bad_input() -> None:
-    with pytest.raises(CBMError, match="at least 2 prototypes"):
+    with pytest.raises(CBMError, match="prototypes must be 2 to"):
         ProtoConfig(prototypes=1)
     with pytest.raises(CBMError, match="at least 512 long, not 100"):
         ProtoConfig(queue=100)
-    with pytest.raises(CBMError, match="bottleneck must be 0"):
+    with pytest.raises(CBMError, match="bottleneck must be 0 to"):
         ProtoConfig(bottleneck=-1)
     with pytest.raises(CBMError, match="neighbours"):
         ProtoConfig(neighbours=0)

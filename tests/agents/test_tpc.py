@@ -22,8 +22,8 @@ from cbm.config import EnvConfig, make_config
 from cbm.errors import CBMError
 from cbm.evaluation import plan, play
 from cbm.factory import make_environment
+from cbm.jsonl import read_lines
 from cbm.load import load_agent
-from cbm.logs import read_lines
 from cbm.types import Sequences, begin_episode
 
 T, B, S = 4, 5, 3
@@ -507,11 +507,11 @@ def test_bad_input() -> None:
         make_agent("tpc+cbm", SETUP)
     with pytest.raises(CBMError, match="cannot carry"):
         make_config("tpc+dynamics")
-    with pytest.raises(CBMError, match="at least 2"):
+    with pytest.raises(CBMError, match="batch_size must be 2 to"):
         TPCConfig(batch_size=1)
     with pytest.raises(CBMError, match=r"agent\.length is 5, but the first 5 steps"):
         TPCConfig(length=5)
-    with pytest.raises(CBMError, match=r"agent\.first_std is 0"):
+    with pytest.raises(CBMError, match="first_std must be above 0"):
         TPCConfig(first_std=0.0)
-    with pytest.raises(CBMError, match=r"agent\.horizon is 1"):
+    with pytest.raises(CBMError, match="horizon must be 2 to"):
         TPCConfig(horizon=1)

@@ -17,8 +17,8 @@ from cbm.commands.train import TrainArgs, expand_overrides, run_config
 from cbm.config import read_config
 from cbm.envs import make_env
 from cbm.errors import CBMError
+from cbm.jsonl import read_lines
 from cbm.load import load_state
-from cbm.logs import read_lines
 from cbm.run_dir import RunDir
 from cbm.seeds import seed_for
 from toy import finished_run, tiny_options

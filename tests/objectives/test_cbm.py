@@ -203,7 +203,7 @@ class TestReleased:
 
 
 def test_bad_input() -> None:
-    with pytest.raises(CBMError, match="dynamics"):
+    with pytest.raises(CBMError, match="prototypes must be 2 to 65,536, not 1"):
         CBMConfig(prototypes=1)
     with pytest.raises(UnknownChoice, match="Did you mean 'cbm'"):
         get_objective("cmb")

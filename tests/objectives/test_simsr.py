@@ -51,5 +51,5 @@ def test_every_model_is_drawn() -> None:
 
 
 def test_bad_input() -> None:
-    with pytest.raises(CBMError, match="at least 1"):
+    with pytest.raises(CBMError, match="models must be 1 to"):
         SimSRConfig(models=0)

@@ -95,7 +95,7 @@ def test_json_cannot_end_its_script():
 def test_an_embedding_is_read_whatever_columns_it_has(tmp_path):
     path = tmp_path / "tsne.csv"
     path.write_text("kind,x,y,value,background,frame\nobservation,1.23456789,2,nan,sea,0\nprototype,3,4,,,\nbroken,x\n")
-    assert json.loads(read_embedding(path)) == {
+    assert json.loads(read_embedding(path.read_bytes())) == {
         "x": [1.235, 3],
         "y": [2, 4],
         "prototype": [0, 1],
@@ -105,7 +105,7 @@ def test_an_embedding_is_read_whatever_columns_it_has(tmp_path):
     }
     path.write_text("a,b\n1,2\n")
     with pytest.raises(ValueError, match="no points"):
-        read_embedding(path)
+        read_embedding(path.read_bytes())
 
 
 def test_a_film_is_made_smaller_and_stays_a_film(tmp_path):

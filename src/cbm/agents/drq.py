@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 from torch import Tensor
@@ -10,6 +11,7 @@ from torch import Tensor
 from cbm import chunks
 from cbm.agents.parts import critic_blocked, minimise, td_loss
 from cbm.agents.sac import SAC, SACConfig
+from cbm.ranges import Range
 from cbm.types import Batch, Losses, Metrics
 
 
@@ -17,7 +19,7 @@ from cbm.types import Batch, Losses, Metrics
 class DrQConfig(SACConfig):
     """DrQ with the paper's sizes; see `SACConfig` and `AgentConfig` for the rest."""
 
-    shifts: int = 2
+    shifts: Annotated[int, Range(1, 64)] = 2
     """K = M, shifted copies over which Q and its target are averaged (DrQ). The authors' DrQ + CBM: 1."""
 
     @classmethod

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
@@ -29,6 +29,7 @@ from cbm.agents.parts import (
 )
 from cbm.nets import Critic, DeterministicActor
 from cbm.ops import linear_schedule, noisy_action, soft_update
+from cbm.ranges import Range, Weight
 from cbm.replay import Replay
 from cbm.types import Batch, Losses, Metrics, Objective
 
@@ -37,9 +38,9 @@ from cbm.types import Batch, Losses, Metrics, Objective
 class DrQv2Config(AgentConfig):
     """DrQ-v2 with the paper's sizes; see `AgentConfig` for the rest."""
 
-    n_step: int = 3
+    n_step: Annotated[int, Range(1, 1_000)] = 3
     """Steps of reward before the bootstrap (DrQ-v2)."""
-    noise_clip: float = 0.3
+    noise_clip: Weight = 0.3
     """Bound of the noise on target and learned actions (DrQ-v2)."""
     objective_reward: Literal["one-step", "n-step"] = "one-step"
     """The reward that an objective sees: r_t (the paper), or the discounted n-step sum (the authors' code)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 import torch
@@ -17,6 +17,8 @@ from cbm.augment import draw_shifts, shift
 from cbm.chunks import Work
 from cbm.errors import CBMError
 from cbm.nets import Encoder
+from cbm.ranges import Count, CountOrZero, Length, Positive, Range, Share, Width
+from cbm.settings import Checked
 from cbm.tasks import Noise
 from cbm.types import Losses, Metrics, Objective
 
@@ -34,48 +36,42 @@ class Setup:
 
 
 @dataclass(frozen=True)
-class AgentConfig:
+class AgentConfig(Checked):
     """What every agent has. "Table" is the paper's "CBM list of hyperparameters"."""
 
-    batch_size: int = 128
+    batch_size: Annotated[int, Range(2, 65_536)] = 128
     """Table."""
-    discount: float = 0.99
+    discount: Share = 0.99
     """Per agent step (Table)."""
-    lr: float = 5e-4
+    lr: Positive = 5e-4
     """Adam, for everything (Table)."""
-    feature_dim: int = 50
+    feature_dim: Width = 50
     """Length of a latent (Table)."""
-    conv_channels: int = 32
+    conv_channels: Annotated[int, Range(1, 1_024)] = 32
     """Table."""
-    conv_strides: tuple[int, ...] = (2, 1, 1, 1)
+    conv_strides: Annotated[tuple[Annotated[int, Range(1, 16)], ...], Length(1, 16)] = (2, 1, 1, 1)
     """One 3x3 layer each (Table)."""
-    hidden_dim: int = 1024
+    hidden_dim: Width = 1024
     """Of the three-layer actor and critic heads (Table)."""
-    shift_pad: int = 4
+    shift_pad: Annotated[int, Range(0, 64)] = 4
     """Largest random shift in pixels (Table, "Random cropping padding")."""
-    actor_every: int = 2
+    actor_every: Count = 2
     """Updates between updates of the actor (Table)."""
-    target_every: int = 2
+    target_every: Count = 2
     """Updates between updates of the target critic (Table)."""
-    target_rate: float = 0.01
+    target_rate: Annotated[float, Range(0, 1, above=True)] = 0.01
     """How far the target critic moves each time (Table, "Critic soft-update rate")."""
-    updates_per_step: float = 1.0
+    updates_per_step: Annotated[float, Range(0, 1_000)] = 1.0
     """Updates per agent step. The paper does not say; DrQ makes one."""
-    projection_steps: int = 1
+    projection_steps: Annotated[int, Range(1, 100)] = 1
     """Adam steps an update on the encoder's last layer. The authors' code lists it twice in an optimizer: 2."""
-    batch_episodes: int = 0
+    batch_episodes: CountOrZero = 0
     """Batches from at most so many episodes, drawn anew for each; 0: from all. What tells episodes apart, such as the
     background, then tells few of a batch apart, and a contrastive loss has to look at the rest."""
     one_background: bool = False
     """Batches from one background video each. The authors' code does it; it is privileged information."""
     mixed_precision: bool = False
     """Convolutions in bfloat16: faster on processors that have it, as `cbm doctor` tells. Untested on CUDA."""
-
-    def __post_init__(self) -> None:
-        if self.batch_size < 2:
-            raise CBMError(f"batch_size is {self.batch_size}, but the losses compare observations: at least 2")
-        if self.batch_episodes < 0:
-            raise CBMError(f"batch_episodes is {self.batch_episodes}; a batch has at least 1, or 0 for any number")
 
     def laptop(self) -> Self:
         """For two cores: smaller networks and batches, and a higher rate for a fifth of the steps."""
@@ -194,4 +190,9 @@ def unpack(
 def as_batch(obs: np.ndarray | Tensor, device: torch.device) -> Tensor:
     """One observation (C, H, W), or several (N, C, H, W), as several on `device`."""
     tensor = torch.as_tensor(obs).to(device)
+    if tensor.dtype != torch.uint8 or tensor.ndim not in (3, 4):
+        raise CBMError(
+            f"an observation is a uint8 array (channels, height, width), or several of them; this is {tensor.dtype} "
+            f"of shape {tuple(tensor.shape)}."
+        )
     return tensor if tensor.ndim == 4 else tensor[None]

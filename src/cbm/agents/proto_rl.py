@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ from cbm.augment import draw_shifts, shift
 from cbm.nets import Encoder, count_features
 from cbm.objectives.proto import Proto, ProtoConfig
 from cbm.ops import soft_update
+from cbm.ranges import Count, Positive, Range, Share, StepsOrZero, Weight
 from cbm.types import Batch, Metrics
 
 
@@ -24,22 +25,22 @@ from cbm.types import Batch, Metrics
 class ProtoRLConfig(SACConfig):
     """Defaults follow Proto-RL's authors, sizes of the networks the paper; see `SACConfig` and `AgentConfig`."""
 
-    batch_size: int = 512
+    batch_size: Annotated[int, Range(2, 65_536)] = 512
     """Proto-RL."""
-    lr: float = 1e-4
+    lr: Positive = 1e-4
     """Adam, for everything (Proto-RL)."""
     learn_temperature: bool = True
     """Proto-RL."""
-    encoder_every: int = 2
+    encoder_every: Count = 2
     """Updates between updates of encoder and prototypes (Proto-RL)."""
-    encoder_rate: float = 0.05
+    encoder_rate: Annotated[float, Range(0, 1, above=True)] = 0.05
     """How far the slow encoder and projector move each time (Proto-RL)."""
-    intrinsic_weight: float = 0.2
+    intrinsic_weight: Weight = 0.2
     """Weight of the intrinsic reward beside that of the task (Proto-RL); 0 leaves it out."""
-    pretrain_steps: int = 0
+    pretrain_steps: StepsOrZero = 0
     """Environment steps with the intrinsic reward alone; afterwards encoder and prototypes stay as they are. Proto-RL:
     half of the run. 0 trains them together with the task, as every other method does."""
-    pixel_offset: float = 0.0
+    pixel_offset: Share = 0.0
     """What is taken off pixels / 255: nothing (Proto-RL); the paper's encoder takes off 0.5."""
     latent_tanh: bool = False
     """Whether the latent ends with tanh: not so (Proto-RL); it does in the paper's encoder."""

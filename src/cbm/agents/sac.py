@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -28,6 +28,7 @@ from cbm.agents.parts import (
 from cbm.chunks import Work
 from cbm.nets import Critic, Encoder, GaussianActor
 from cbm.ops import soft_update, squashed_gaussian
+from cbm.ranges import Positive, Range
 from cbm.replay import Replay
 from cbm.types import Batch, Metrics, Objective
 
@@ -36,13 +37,13 @@ from cbm.types import Batch, Metrics, Objective
 class SACConfig(AgentConfig):
     """SAC with the paper's sizes; see `AgentConfig` for the rest."""
 
-    temperature: float = 0.1
+    temperature: Positive = 0.1
     """Weight of the entropy (Table, "SAC entropy temperature")."""
     learn_temperature: bool = False
     """Tune the temperature towards an entropy of -action_dim, starting from 0.1: DrQ and the authors' code do."""
-    temperature_lr: float | None = None
+    temperature_lr: Positive | None = None
     """Of the temperature, if it is learned; None takes `lr` (DrQ)."""
-    temperature_beta1: float = 0.9
+    temperature_beta1: Annotated[float, Range(0, 0.999_999)] = 0.9
     """Adam's first decay rate for the temperature (DrQ)."""
 
 

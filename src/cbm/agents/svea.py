@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ from cbm.augment import convolution, draw_convolutions, draw_images, draw_shifts
 from cbm.errors import CBMError
 from cbm.nets import Encoder
 from cbm.ops import soft_update
+from cbm.ranges import CountOrZero, Positive, Range, Share, Weight
 from cbm.types import Batch, Metrics
 
 
@@ -24,43 +25,36 @@ from cbm.types import Batch, Metrics
 class SVEAConfig(SACConfig):
     """Defaults follow SVEA's authors, sizes of the networks the paper; see `SACConfig` and `AgentConfig`."""
 
-    lr: float = 1e-3
+    lr: Positive = 1e-3
     """Adam, for everything but the temperature (SVEA)."""
     learn_temperature: bool = True
     """SVEA."""
-    temperature_lr: float | None = 1e-4
+    temperature_lr: Positive | None = 1e-4
     """SVEA."""
-    temperature_beta1: float = 0.5
+    temperature_beta1: Annotated[float, Range(0, 0.999_999)] = 0.5
     """SVEA."""
-    encoder_rate: float = 0.05
+    encoder_rate: Annotated[float, Range(0, 1, above=True)] = 0.05
     """How far the target critic's encoder moves each time (SVEA)."""
     augmentation: Literal["convolution", "overlay"] = "convolution"
     """What the critic sees beside the plain images: a random convolution, or natural images over them (SVEA)."""
-    plain_weight: float = 0.5
+    plain_weight: Weight = 0.5
     """alpha, of the critic's loss on plain images (SVEA)."""
-    augmented_weight: float = 0.5
+    augmented_weight: Weight = 0.5
     """beta, of its loss on augmented ones (SVEA)."""
-    overlay_weight: float = 0.5
+    overlay_weight: Share = 0.5
     """Of the natural image in an overlay (SVEA)."""
     overlay_videos: str | None = None
     """Where the images of an overlay come from: builtin, davis, or a folder of videos; training videos only."""
-    overlay_images: int = 300
+    overlay_images: Annotated[int, Range(1, 100_000)] = 300
     """How many stills of them."""
-    first_updates: int = 1_000
+    first_updates: CountOrZero = 1_000
     """Updates at once when the random steps are over (SVEA); 0: one, as at every other step."""
-    pixel_offset: float = 0.0
+    pixel_offset: Share = 0.0
     """What is taken off pixels / 255: nothing (SVEA); the paper's encoder takes off 0.5."""
     last_relu: bool = False
     """Whether ReLU follows the last convolution: not so (SVEA); it does in the paper's encoder."""
     delta_orthogonal: bool = True
     """Convolutions begin with zeros around an orthogonal matrix (SVEA); the paper's encoder fills the whole kernel."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.overlay_images < 1:
-            raise CBMError(f"agent.overlay_images must be at least 1, not {self.overlay_images}")
-        if self.first_updates < 0:
-            raise CBMError(f"agent.first_updates must be 0 or more, not {self.first_updates}")
 
     def laptop(self) -> Self:
         """As the others, with their encoder and no updates at once, but four a step: the critic learns to see through

@@ -16,6 +16,7 @@ from cbm.analysis.runs import Problem, load_runs
 from cbm.analysis.saliency import draw_saliency
 from cbm.analysis.subject import Subject, examine
 from cbm.errors import CBMError, UnknownChoice
+from cbm.files import make_folder
 
 FIGURES = ("ch_index", "probes", "tsne", "gallery", "assignments", "generalization", "saliency")
 Makers = dict[str, Callable[[], list[Path]]]
@@ -58,6 +59,10 @@ def analyze(
         say(f"{run.name}: {run.agent} on {run.task}, {run.distraction}, {run.status}")
         try:
             subject = examine(run)
+            make_folder(run.path / "figures", run.path)
+        except OSError as error:
+            report.problems.append(Problem(run.path, f"skipped: figures {error.strerror}"))
+            continue
         except CBMError as error:
             report.problems.append(Problem(run.path, f"skipped: {error}"))
             continue

@@ -13,7 +13,7 @@ from cbm.analysis import scores
 from cbm.analysis.figures import plt, save, style, thousands
 from cbm.analysis.labels import label_runs
 from cbm.analysis.published import Published, published
-from cbm.analysis.runs import Run
+from cbm.analysis.runs import Run, is_number
 from cbm.errors import CBMError
 
 _SPLITS = {"train": "training videos", "unseen": "unseen videos"}
@@ -133,7 +133,7 @@ def random_returns(run: Run) -> list[float]:
     return [
         line["episode_return"]
         for line in run.metrics
-        if line["env_step"] <= seed_steps and isinstance(line.get("episode_return"), int | float)
+        if is_number(seed_steps) and line["env_step"] <= seed_steps and is_number(line.get("episode_return"))
     ]
 
 

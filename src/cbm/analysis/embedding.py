@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from PIL import Image
 from cbm.analysis.figures import plt, save, style
 from cbm.analysis.subject import Subject
 from cbm.factory import one_thread
+from cbm.files import write_whole
 
 OBSERVATIONS = 400  # about as many are embedded, whole moments each
 THUMBNAIL = 48
@@ -100,9 +102,11 @@ def write_sheet(frames: np.ndarray, path: Path, side: int = THUMBNAIL, columns: 
     for index, frame in enumerate(frames):
         small = Image.fromarray(np.ascontiguousarray(frame)).resize((side, side), Image.Resampling.BOX)
         sheet.paste(small, (index % columns * side, index // columns * side))
-    sheet.save(path, optimize=True)
+    output = io.BytesIO()
+    sheet.save(output, "PNG", optimize=True)
+    write_whole(path, output.getvalue(), path.parent)
     layout = {"width": side, "height": side, "columns": min(columns, len(frames)), "count": len(frames)}
-    path.with_suffix(".json").write_text(json.dumps(layout) + "\n")
+    write_whole(path.with_suffix(".json"), (json.dumps(layout) + "\n").encode(), path.parent)
     return [path, path.with_suffix(".json")]
 
 

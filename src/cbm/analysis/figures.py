@@ -7,11 +7,16 @@ printer without colours. Nothing in the files depends on when they were made.
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import matplotlib
+from cbm.child import outside
+from cbm.files import write_whole
+
+with outside():  # a file `matplotlibrc` in the current folder would be obeyed
+    import matplotlib
 
 matplotlib.use("Agg")
 
@@ -67,7 +72,9 @@ def save(figure: Figure, folder: Path, name: str, header: Sequence[str], rows: I
     folder.mkdir(parents=True, exist_ok=True)
     pictures = [folder / f"{name}.png", folder / f"{name}.svg"]
     for path in pictures:
-        figure.savefig(path, bbox_inches="tight", metadata={"Date": None} if path.suffix == ".svg" else None)
+        form, output = path.suffix[1:], io.BytesIO()
+        figure.savefig(output, format=form, bbox_inches="tight", metadata={"Date": None} if form == "svg" else None)
+        write_whole(path, output.getvalue(), folder)
     plt.close(figure)
     return [*pictures, write_csv(folder / f"{name}.csv", header, rows)]
 
@@ -75,10 +82,11 @@ def save(figure: Figure, folder: Path, name: str, header: Sequence[str], rows: I
 def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> Path:
     """Numbers with six digits; None as an empty cell."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(header)
-        writer.writerows([f"{cell:.6g}" if isinstance(cell, float) else cell for cell in row] for row in rows)
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(header)
+    writer.writerows([f"{cell:.6g}" if isinstance(cell, float) else cell for cell in row] for row in rows)
+    write_whole(path, text.getvalue().encode(), path.parent)
     return path
 
 

@@ -14,6 +14,7 @@ from pathlib import PurePath
 from typing import Any, NamedTuple
 
 from cbm.analysis.runs import Run
+from cbm.settings import flatten
 
 # Settings that change no result, or only when something is written down, or how long a run goes on.
 _BESIDE_THE_POINT = frozenset({"seed", "preset", "agent_name"})
@@ -112,17 +113,6 @@ def distraction_label(run: Run) -> str:
     if run.distraction != "none" and env.get("videos", "builtin") != "builtin":
         parts.append(f"videos of {PurePath(str(env['videos'])).name}")
     return ", ".join(parts)
-
-
-def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """A tree of settings as dotted names."""
-    flat: dict[str, Any] = {}
-    for key, value in tree.items():
-        if isinstance(value, Mapping) and value:
-            flat |= flatten(value, f"{prefix}{key}.")
-        else:
-            flat[f"{prefix}{key}"] = value
-    return flat
 
 
 def _shown(value: Any) -> str:

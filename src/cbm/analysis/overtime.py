@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from cbm.analysis.figures import plt, save, style
+from cbm.analysis.runs import is_number
 from cbm.analysis.subject import Subject, names
 
 # What an assignment is called in metrics.jsonl, before its name: of CBM and of Proto-RL.
@@ -23,7 +24,7 @@ def lines_of(subject: Subject) -> list[dict[str, Any]]:
 
 
 def _series(lines: list[dict[str, Any]], key: str) -> tuple[np.ndarray, np.ndarray]:
-    own = [(line["env_step"], line[key]) for line in lines if isinstance(line.get(key), int | float)]
+    own = [(line["env_step"], line[key]) for line in lines if is_number(line.get(key))]
     return np.array([step for step, _ in own]) / 1000, np.array([value for _, value in own], float)
 
 

@@ -6,15 +6,17 @@ imports neither PyTorch nor the training loop, so a page can be made where nothi
 
 from __future__ import annotations
 
-import json
-import math
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
+from cbm.files import Unreadable, list_folder, read_file, read_object
+from cbm.jsonl import parse_lines
 from cbm.provenance import RECORDS
 from cbm.run_dir import RunDir
 
@@ -122,8 +124,11 @@ def load_runs(paths: Iterable[Path | str]) -> Loaded:
             problems.append(Problem(path, f"cannot be read ({error.strerror})"))
             continue
         for root in found:
-            if root.resolve() not in runs and (run := _load(root, problems)) is not None:
-                runs[root.resolve()] = run
+            try:
+                if root.resolve() not in runs and (run := _load(root, problems)) is not None:
+                    runs[root.resolve()] = run
+            except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: links in a circle
+                problems.append(Problem(root, f"skipped: {error}"))
     named = zip(runs.values(), _names(list(runs)), strict=True)
     return Loaded(tuple(replace(run, name=name) for run, name in named), tuple(dict.fromkeys(problems)))
 
@@ -146,12 +151,15 @@ def find_runs(path: Path, problems: list[Problem]) -> list[Path]:
 
 def _search(path: Path, depth: int) -> tuple[list[Path], list[tuple[Path, str]]]:
     """Runs at or below a folder, and the folders beside them that hold none."""
-    if (path / "config.json").exists():
+    if os.path.lexists(path / "config.json"):
         return [path], []
     found: list[Path] = []
     strange: list[tuple[Path, str]] = []
     folders = sorted(entry for entry in path.iterdir() if entry.is_dir() and not entry.name.startswith("."))
     for folder in folders if depth else []:
+        if folder.is_symlink():
+            strange.append((folder, "is a symbolic link, which is not followed; name it, and it is shown"))
+            continue
         try:
             inner, odd = _search(folder, depth - 1)
         except OSError as error:
@@ -185,9 +193,10 @@ def _names(paths: list[Path]) -> list[str]:
 def _load(root: Path, problems: list[Problem]) -> Run | None:
     """One run directory; None, with the reason in `problems`, where it is not one that we can read."""
     run = RunDir(root)
-    config = _read_object(run.config)
-    if isinstance(config, str):
-        problems.append(Problem(root, f"skipped: config.json {config}"))
+    try:
+        config = read_object(run.config, root)
+    except Unreadable as error:
+        problems.append(Problem(root, f"skipped: config.json {error.what}"))
         return None
     provenance = config.pop("provenance", None)
     provenance = provenance if isinstance(provenance, dict) else {}
@@ -203,7 +212,7 @@ def _load(root: Path, problems: list[Problem]) -> Run | None:
         (run.analysis, _is_line),
         (run.timings, _is_line),
     ):
-        lines[path.stem], complaints = _read_lines(path, is_right, cut_is_a_problem=owner is None)
+        lines[path.stem], complaints = _read_lines(path, root, is_right, cut_is_a_problem=owner is None)
         problems += [Problem(path, what) for what in complaints]
     return Run(
         path=root,
@@ -212,17 +221,37 @@ def _load(root: Path, problems: list[Problem]) -> Run | None:
         provenance=provenance,
         **lines,
         status=_status(run, owner, config["training"]["total_steps"], lines["evals"]),
-        films=tuple(sorted(run.videos.glob("*.mp4"))),
-        figures=_figures(run.figures),
+        films=tuple(_files(run.videos, root, (".mp4",), problems)),
+        figures=_figures(run, problems),
     )
 
 
-def _figures(folder: Path) -> dict[str, tuple[Path, ...]]:
+def _figures(run: RunDir, problems: list[Problem]) -> dict[str, tuple[Path, ...]]:
     figures: dict[str, tuple[Path, ...]] = {}
-    for path in sorted(folder.iterdir()) if folder.is_dir() else []:
-        if path.suffix in (".png", ".svg", ".csv", ".json"):
-            figures[path.stem] = (*figures.get(path.stem, ()), path)
+    for path in _files(run.figures, run.root, (".png", ".svg", ".csv", ".json"), problems):
+        figures[path.stem] = (*figures.get(path.stem, ()), path)
     return figures
+
+
+def _files(folder: Path, root: Path, suffixes: tuple[str, ...], problems: list[Problem]) -> list[Path]:
+    """The regular files in a folder of a run whose names end like this. Links and the like are reported."""
+    try:
+        entries = list_folder(folder, root)
+    except OSError as error:
+        problems.append(Problem(folder, f"{error.strerror}; left out"))
+        return []
+    files = []
+    for entry in entries:
+        path = folder / entry.name
+        if path.suffix in suffixes and not entry.name.startswith("."):
+            if entry.is_file(follow_symlinks=False):
+                files.append(path)
+            else:
+                what = (
+                    "symbolic link, and links in a run are not followed" if entry.is_symlink() else "thing of its own"
+                )
+                problems.append(Problem(path, f"is no file but a {what}; left out"))
+    return files
 
 
 def _config_problem(config: Mapping[str, Any], provenance: Mapping[str, Any]) -> str | None:
@@ -248,34 +277,20 @@ def _status(run: RunDir, owner: str | None, total_steps: int, evals: tuple[Line,
         return Status("running", f"process {owner}")
     if evals and evals[-1]["env_step"] >= total_steps:
         return Status("complete")
-    told = _read_object(run.ended) if run.ended.exists() else "is not there"
-    if isinstance(told, dict) and told.get("how") in ("stopped", "failed"):
-        return Status(told["how"], str(told.get("reason", "")))
+    with suppress(Unreadable):
+        told = read_object(run.ended, run.root)
+        if told.get("how") in ("stopped", "failed"):
+            return Status(told["how"], str(told.get("reason", "")))
     return Status("stopped", "its process ended without a word: killed, or the machine went down")
 
 
-def _read_object(path: Path) -> dict[str, Any] | str:
-    """A JSON object; or what is wrong with the file."""
-    try:
-        data = _parse(path.read_bytes())
-    except OSError as error:
-        return f"cannot be read ({error.strerror})"
-    except (ValueError, RecursionError):
-        return "is not JSON, or was cut short"
-    return data if isinstance(data, dict) else "is not a JSON object"
-
-
-def _parse(text: bytes) -> Any:
-    return json.loads(text, parse_constant=lambda name: None)  # NaN and the infinities become null
-
-
 def _read_lines(
-    path: Path, is_right: Callable[[Any], bool], cut_is_a_problem: bool
+    path: Path, root: Path, is_right: Callable[[Any], bool], cut_is_a_problem: bool
 ) -> tuple[tuple[Line, ...], list[str]]:
     """The good lines of a JSON lines file, and what is wrong with the others."""
     try:
-        found = path.stat()
-        lines, cut, broken, odd = _parse_lines(path, is_right, found.st_size, found.st_mtime_ns)
+        found = path.lstat()
+        lines, cut, broken, odd = _parse_lines(path, root, is_right, found.st_size, found.st_mtime_ns)
     except FileNotFoundError:
         return (), []
     except OSError as error:
@@ -290,32 +305,22 @@ def _read_lines(
 
 @lru_cache(4096)  # a page that is served while training goes on reads the same files again and again
 def _parse_lines(
-    path: Path, is_right: Callable[[Any], bool], size: int, modified: int
+    path: Path, root: Path, is_right: Callable[[Any], bool], size: int, modified: int
 ) -> tuple[tuple[Line, ...], bool, list[int], list[int]]:
     """Good lines, whether the last one lacks its end, and the numbers of those that are no JSON or of another form."""
-    *whole, rest = path.read_bytes().split(b"\n")
-    good: list[Line] = []
-    broken: list[int] = []
-    odd: list[int] = []
-    for number, text in enumerate(whole, 1):
-        try:
-            line = _parse(text)
-        except (ValueError, RecursionError):
-            broken.append(number)
-            continue
-        if is_right(line):
-            good.append(line)
-        else:
-            odd.append(number)
-    return tuple(good), bool(rest), broken, odd
+    found = parse_lines(read_file(path, root))
+    odd = [number for number, line in found.good if not is_right(line)]
+    good = tuple(line for _, line in found.good if is_right(line)) if odd else tuple(line for _, line in found.good)
+    return good, found.cut, found.broken, odd
 
 
 def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 53
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+def is_number(value: Any) -> bool:
+    """Whether it is one that a figure can show."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and -1e300 < value < 1e300
 
 
 def _is_line(line: Any) -> bool:
@@ -324,4 +329,4 @@ def _is_line(line: Any) -> bool:
 
 def _is_eval(line: Any) -> bool:
     splits = [line[split] for split in ("train", "unseen") if split in line] if _is_line(line) else []
-    return bool(splits) and all(isinstance(split, dict) and _is_number(split.get("mean")) for split in splits)
+    return bool(splits) and all(isinstance(split, dict) and is_number(split.get("mean")) for split in splits)

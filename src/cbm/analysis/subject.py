@@ -16,10 +16,11 @@ from cbm.analysis.measures import encode, measure
 from cbm.analysis.online import Analyzer
 from cbm.analysis.probe import Probe
 from cbm.analysis.runs import Run
-from cbm.config import RunConfig, read_config
+from cbm.config import RunConfig, bound_settings, check_settings, read_config
 from cbm.factory import one_thread
 from cbm.load import load_state
 from cbm.run_dir import RunDir
+from cbm.trust import check_trusted
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Subject:
     config: RunConfig
     agent: Any
     env_step: int
-    replay: dict[str, int]  # what replay held at the checkpoint
+    replay: dict[str, Any]  # what replay held at the checkpoint
     probe: Probe
     z: Tensor  # (N, D)
     value: np.ndarray  # (N,)
@@ -60,7 +61,9 @@ def examine(run: Run) -> Subject:
     """Show the probe to the newest checkpoint of a run. A `CBMError` says why that cannot be done."""
     directory = RunDir(run.path)
     config = read_config(directory.config)
+    check_trusted(config.env.env_id, directory.root)
     env_step, state = load_state(directory)
+    check_settings(bound_settings(config), state.get("config"), directory.config)
     analyzer = Analyzer(config)
     try:
         probe = analyzer.probe(state["agent"], env_step)

@@ -6,9 +6,7 @@ floating-point operations, as PyTorch counts them in convolutions and matrix pro
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,6 +19,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from cbm.agents import Setup, agent_names, make_agent
 from cbm.bench import Row, alternate
+from cbm.child import PYTHON, environment
 from cbm.comparison import REFERENCE
 from cbm.config import make_config
 from cbm.memory import keep_freed_memory
@@ -104,9 +103,8 @@ class Update:
 
 def memory(name: str) -> float:
     """Megabytes by which updates of `name` make a process of its own grow, at the most: weights, optimizers, graph."""
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    command = [sys.executable, "-c", _IN_A_PROCESS, name]
-    return float(subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout)
+    command = [*PYTHON, "-c", _IN_A_PROCESS, name]
+    return float(subprocess.run(command, check=True, capture_output=True, text=True, env=environment()).stdout)
 
 
 def print_memory(name: str) -> None:

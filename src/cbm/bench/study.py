@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -15,6 +14,7 @@ from pathlib import Path
 from statistics import median
 
 from cbm.bench import Row
+from cbm.child import PYTHON, environment
 from cbm.errors import CBMError
 from cbm.studies.define import Choice, Grid, Plan, Study, plan
 from cbm.studies.drive import drive
@@ -105,7 +105,7 @@ def finished_seconds(folder: Path, run: Path, rounds: int = 3) -> float:
     file = folder / "many.toml"
     settings = "\n".join(f'"{name}" = {json.dumps(value)}' for name, value in _GRID.settings["easy"].items())
     file.write_text(f'tasks = ["{_TASK}"]\nmethods = ["drqv2+cbm"]\n[set]\n{settings}\n[smoke]\nseeds = {_FINISHED}\n')
-    command = [sys.executable, "-m", "cbm.cli", "study", "run", str(file), "--scale", "smoke", "--root", str(folder)]
+    command = [*PYTHON, "-m", "cbm.cli", "study", "run", str(file), "--scale", "smoke", "--root", str(folder)]
 
     from cbm.studies.file import read_study
 
@@ -115,7 +115,7 @@ def finished_seconds(folder: Path, run: Path, rounds: int = 3) -> float:
     times = []
     for _ in range(rounds + 1):  # the first resolves the plan, as the command that ran the study had done
         start = time.perf_counter()
-        result = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
+        result = subprocess.run(command, capture_output=True, text=True, env=environment() | {"OMP_NUM_THREADS": "1"})
         times.append(time.perf_counter() - start)
         if f"{_FINISHED} of {_FINISHED} runs are done" not in result.stdout:
             raise CBMError(f"the finished study was not seen to be one: {result.stdout}{result.stderr}")

@@ -14,7 +14,8 @@ from cbm.bench import Row
 from cbm.collect import Collector
 from cbm.config import EnvConfig, RunConfig, make_config
 from cbm.factory import resolve_machine
-from cbm.logs import Logs, read_lines
+from cbm.jsonl import read_lines
+from cbm.logs import Logs
 from cbm.run_dir import RunDir
 from cbm.session import Saver, Session
 from cbm.training import train

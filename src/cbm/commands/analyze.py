@@ -6,7 +6,12 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-from tyro.conf import Positional, arg
+from tyro.conf import Positional, UseAppendAction, arg
+
+from cbm.files import check_folder
+from cbm.ranges import Count, CountOrZero
+from cbm.settings import check
+from cbm.trust import trust as trust_modules
 
 
 def analyze(
@@ -15,6 +20,7 @@ def analyze(
     only: tuple[str, ...] = (),
     episodes: int = 50,
     all_prototypes: bool = False,
+    trust: UseAppendAction[tuple[str, ...]] = (),
 ) -> int:
     """See what the agents of runs have learned. Each run's figures go to its own folder `figures`.
 
@@ -24,12 +30,14 @@ def analyze(
         only: ch_index, probes, tsne, gallery, assignments, generalization, saliency; all of them if nothing is said.
         episodes: to play on unseen videos for `generalization`; 0 takes those of the last evaluation.
         all_prototypes: a gallery of all prototypes too, not of the first four alone.
+        trust: a Python module that the runs may import, for their environment.
     """
     from cbm.analysis.analyze import FIGURES, analyze
     from cbm.errors import CBMError
 
-    if episodes < 0:
-        raise CBMError(f"--episodes must be 0 or more, not {episodes}.")
+    trust_modules(trust)
+    check(CountOrZero, episodes, "--episodes")
+    check_folder(output)
     report = analyze(runs, output, only or FIGURES, episodes, all_prototypes, say=lambda text: print(text, flush=True))
     for problem in report.problems:
         print(f"cbm analyze: {problem}", file=sys.stderr)
@@ -53,10 +61,10 @@ def bisimulation(
     import torch
 
     from cbm.analysis.gridworld import draw_bisimulation
-    from cbm.errors import CBMError
 
-    if seeds < 1 or updates < 1:
-        raise CBMError("--seeds and --updates must be at least 1.")
+    check(Count, seeds, "--seeds")
+    check(Count, updates, "--updates")
+    check_folder(output)
     torch.set_num_threads(1)  # networks too small to share
     written = draw_bisimulation(output, seeds, updates, say=lambda text: print(text, flush=True))
     print("wrote", ", ".join(map(str, written)))

@@ -27,9 +27,14 @@ def plot(
     from cbm.analysis.curves import draw_curves, draw_scores, group_runs
     from cbm.analysis.runs import load_runs
     from cbm.errors import CBMError
+    from cbm.files import check_output
+    from cbm.ranges import Range
+    from cbm.settings import check
 
     if output.suffix not in (".png", ".svg"):
         raise CBMError(f"-o {output}: the name must end in .png or .svg.")
+    check_output(output)
+    check(Annotated[float, Range(-1e9, 1e9)], level, "--level")
     loaded = load_runs(runs)
     for problem in loaded.problems:
         print(f"cbm plot: {problem}", file=sys.stderr)

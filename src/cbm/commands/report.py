@@ -25,7 +25,10 @@ def report(
     """
     from cbm.analysis.runs import load_runs
     from cbm.errors import CBMError
+    from cbm.files import check_output
+    from cbm.ranges import Range
     from cbm.report.page import count_states, write_page
+    from cbm.settings import check
 
     if not runs:
         raise CBMError("name at least one run directory, or a folder of them: cbm report runs -o report.html")
@@ -33,8 +36,8 @@ def report(
         raise CBMError(f"-o {output}: the name must end in .html.")
     if output.is_dir():
         raise CBMError(f"-o {output} is a folder. Type: -o {output / 'report.html'}")
-    if megabytes < 1:
-        raise CBMError(f"--megabytes {megabytes:g}: a page needs at least 1.")
+    check_output(output)
+    check(Annotated[float, Range(1, 100_000)], megabytes, "--megabytes")
     loaded = load_runs(runs)
     if not loaded.runs:
         found = "\n  ".join(map(str, loaded.problems))

@@ -12,6 +12,7 @@ from tyro.conf import Positional, UseAppendAction, arg, subcommand
 
 from cbm.commands.train import expand_overrides
 from cbm.errors import CBMError
+from cbm.trust import module_of, trust
 
 if TYPE_CHECKING:
     from cbm.studies.define import Choice, Plan
@@ -183,7 +184,10 @@ def _open(args: Which) -> tuple[Store, Plan]:
     from cbm.studies.store import Store
 
     store = Store(args.root)
-    return store, store.plan(find_study(args.name), _choice(args))
+    plan = store.plan(find_study(args.name), _choice(args))
+    for run in plan.runs:
+        trust(module_of(run.config["env"]["env_id"]))  # the study is the user's own
+    return store, plan
 
 
 def _choice(args: Which) -> Choice:

@@ -76,12 +76,17 @@ def preview(
     """
     from cbm.envs.preview import contact_sheet, film, overview, watch
     from cbm.errors import CBMError
+    from cbm.files import check_output
+    from cbm.ranges import Range
+    from cbm.settings import check
 
     path = Path("preview.png") if output is None else output
     if path.suffix not in (".png", ".jpg", ".mp4"):
         raise CBMError(f"-o {path}: the name must end in .png, .jpg or .mp4.")
-    if episodes < 1 or columns < 1:
-        raise CBMError("episodes and columns must be at least 1.")
+    check(Annotated[int, Range(1, 1_000)], episodes, "--episodes")
+    check(Annotated[int, Range(1, 1_000)], columns, "--columns")
+    check(Annotated[int, Range(0, 2**31)], seed, "--seed")
+    check_output(path)
     if task == "all":
         with Console().status("drawing six tasks ..."):
             picture = overview(seed)
@@ -142,7 +147,8 @@ def videos(
         sha256: what the archive must hash to.
     """
     from cbm.envs.videos import DAVIS_URL, contact_sheet, download_davis, list_sources, open_source
-    from cbm.errors import UnknownChoice
+    from cbm.errors import CBMError, UnknownChoice
+    from cbm.files import check_output
 
     if action == "list":
         table = Table("source", "training", "unseen", "where", box=None, pad_edge=False)
@@ -152,7 +158,9 @@ def videos(
         Console().print(table)
     elif action == "show":
         path = Path("videos.png") if output is None else output
-        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.suffix not in (".png", ".jpg"):
+            raise CBMError(f"-o {path}: the name must end in .png or .jpg.")
+        check_output(path)
         with Console().status(f"drawing the {split or 'train'} videos of {source} ..."):
             contact_sheet(open_source(source), split or "train").save(path)
         print("wrote", path)

@@ -14,17 +14,22 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import Positional, UseAppendAction, arg
 
+from cbm.commands.settings import settings_text
 from cbm.errors import TRAIN_HINT, CBMError
+from cbm.files import check_output, write_whole
+from cbm.trust import trust
 
 if TYPE_CHECKING:
     from cbm.config import RunConfig
 
-_WITH_RESUME = ("resume", "steps", "wandb", "set")
+_WITH_RESUME = ("resume", "steps", "wandb", "set", "trust")
+
+Trust = UseAppendAction[tuple[str, ...]]
 
 
 @dataclass(frozen=True)
 class TrainArgs:
-    """What to train on what. Any value of the configuration can be set by its dotted name: --agent.lr 1e-3."""
+    """What to train on what. Any setting can be changed by its dotted name, --agent.lr 1e-3; --settings lists them."""
 
     task: str | None = None
     """Task of the suite; cartpole-swingup if nothing is said."""
@@ -36,11 +41,13 @@ class TrainArgs:
     preset: str = "paper"
     """paper, laptop, released."""
     seed: int = 0
-    """Decides everything that is random in the run."""
+    """Decides everything that is random in the run; 0 or more."""
     out: Path | None = None
     """Run directory; runs/TASK-AGENT-DISTRACTION-sSEED if nothing is said."""
     resume: Path | None = None
-    """Go on with the run in this directory. Only --steps and --wandb go with it."""
+    """Go on with the run in this directory. Only --steps, --trust and --wandb go with it."""
+    trust: Trust = ()
+    """A Python module that the run may import, for its environment."""
     steps: int | None = None
     """Environment steps in all; the preset's if nothing is said."""
     scale: float | None = None
@@ -63,6 +70,8 @@ class TrainArgs:
     """Log to Weights & Biases too."""
     print_config: bool = False
     """Print the whole configuration, with every name that can be set, and stop."""
+    settings: bool = False
+    """Print every setting of this run with its value, its range and what it means, and stop."""
     set: UseAppendAction[tuple[str, ...]] = ()
     """NAME=VALUE: the long form of --NAME VALUE for a dotted name."""
 
@@ -81,6 +90,8 @@ class EvalArgs:
     """Processes; one a core if nothing is said. Changes no result."""
     output: Annotated[Path | None, arg(aliases=["-o"])] = None
     """A file for the JSON."""
+    trust: Trust = ()
+    """A Python module that the run may import, for its environment."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +106,8 @@ class RecordArgs:
     """Backgrounds of training, or ones that the agent never saw."""
     episode: int = 0
     """Which of the episodes of `cbm eval`."""
+    trust: Trust = ()
+    """A Python module that the run may import, for its environment."""
 
 
 def expand_overrides(argv: Sequence[str]) -> list[str]:
@@ -122,10 +135,14 @@ def train(args: Annotated[TrainArgs, arg(name="")]) -> int:
 
     if args.resume is not None:
         _nothing_else(args)
+        trust(args.trust)
         overrides = dict(_overrides(args))
         outcome = training.resume(args.resume, total_steps=args.steps, overrides=overrides, wandb=args.wandb)
     else:
         config = run_config(args)
+        if args.settings:
+            print(settings_text(config))
+            return 0
         if args.print_config:
             print(json.dumps(to_json(config), indent=2))
             return 0
@@ -139,10 +156,13 @@ def evaluate(args: Annotated[EvalArgs, arg(name="")]) -> int:
     _require_extras()
     from cbm.load import evaluate as play
 
+    trust(args.trust)
+    if args.output is not None:
+        check_output(args.output)
     text = json.dumps(play(args.directory, args.episodes, args.videos, args.workers), indent=2)
     print(text)
     if args.output is not None:
-        args.output.write_text(text + "\n")
+        write_whole(args.output, (text + "\n").encode())
     return 0
 
 
@@ -151,6 +171,8 @@ def record(args: Annotated[RecordArgs, arg(name="")]) -> int:
     _require_extras()
     from cbm.load import film
 
+    trust(args.trust)
+    check_output(args.output)
     episode = film(args.directory, args.output, args.videos, args.episode)
     print(f"{args.output}: return {episode.total:.1f} in {episode.length} agent steps, background {episode.background}")
     return 0
@@ -201,7 +223,7 @@ def _nothing_else(args: TrainArgs) -> None:
         if field.name not in _WITH_RESUME and getattr(args, field.name) != getattr(default, field.name):
             raise CBMError(
                 f"--{field.name.replace('_', '-')} does not go with --resume: the run has its configuration in "
-                f"config.json. Only --steps, --wandb and what changes no result, such as --training.threads, do."
+                "config.json. Only --steps, --trust, --wandb and what changes no result, such as --training.threads, do."
             )
 
 

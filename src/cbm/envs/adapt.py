@@ -69,11 +69,15 @@ class PixelTask(gym.Wrapper):
 def adapt(env_id: str, size: int, frame_stack: int, action_repeat: int) -> PixelTask:
     """`gymnasium.make` on `module:ID` (the module registers ID), wrapped for our agents."""
     try:
-        env = gym.make(env_id, render_mode="rgb_array")
-    except TypeError:  # an environment without render modes
-        env = gym.make(env_id)
-    except (gym.error.Error, ImportError) as error:
-        raise CBMError(f"--env {env_id}: {error}") from error
+        try:
+            env = gym.make(env_id, render_mode="rgb_array")
+        except TypeError:  # an environment without render modes
+            env = gym.make(env_id)
+    except (KeyboardInterrupt, MemoryError):
+        raise
+    except BaseException as error:  # somebody else's module may raise anything, SystemExit too
+        what = str(error) if isinstance(error, gym.error.Error | ImportError) else f"{type(error).__name__}: {error}"
+        raise CBMError(f"--env {env_id}: {what}") from error
     return PixelTask(env, size, frame_stack, action_repeat)
 
 

@@ -11,16 +11,18 @@ from torch import Tensor
 from cbm.nets import Transition
 from cbm.objectives.cbm import CBMConfig, bisimulation_distance
 from cbm.ops import info_nce
+from cbm.ranges import Positive, Weight, Width
+from cbm.settings import Checked
 from cbm.types import Losses, Metrics, Objective, Policy
 
 
 @dataclass(frozen=True)
-class BisimNCEConfig:
+class BisimNCEConfig(Checked):
     """As in `CBMConfig`: the paper keeps "all hyperparameters fixed"."""
 
-    temperature: float = 0.1
+    temperature: Positive = 0.1
     """tau, of both losses (Table "CBM list of hyperparameters")."""
-    transition_hidden: int = 256
+    transition_hidden: Width = 256
     """Width of the transition model (appendix, "Network Architecture")."""
     unit_latents: bool = True
     """Next latents have length 1 in the distance, as in `CBMConfig`."""
@@ -28,7 +30,7 @@ class BisimNCEConfig:
     """As in `CBMConfig`."""
     latent_distance: Literal["euclidean", "cosine"] = "euclidean"
     """As in `CBMConfig`."""
-    contrast_weight: float = 1.0
+    contrast_weight: Weight = 1.0
     """Weight of the contrastive loss beside L_P, as that of L_CBM."""
 
     @classmethod

@@ -3,33 +3,34 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from cbm.errors import CBMError
 from cbm.nets import Transition
 from cbm.ops import cosine, entropy, info_nce, sinkhorn, soft_cross_entropy
+from cbm.ranges import Positive, Range, Weight, Width
+from cbm.settings import Checked
 from cbm.types import Losses, Metrics, Objective, Policy
 
 
 @dataclass(frozen=True)
-class CBMConfig:
+class CBMConfig(Checked):
     """Defaults follow the paper; "Table" is its "CBM list of hyperparameters". `released()`: the authors' code."""
 
-    prototypes: int = 128
+    prototypes: Annotated[int, Range(2, 65_536)] = 128
     """K (Table)."""
-    temperature: float = 0.1
+    temperature: Positive = 0.1
     """Softmax temperature tau, of the predicted assignment and of the dynamics loss (Table)."""
-    epsilon: float = 0.05
+    epsilon: Positive = 0.05
     """Sinkhorn regularisation (Table)."""
-    sinkhorn_iterations: int = 3
+    sinkhorn_iterations: Annotated[int, Range(1, 10_000)] = 3
     """SwAV and Proto-RL, on which the paper builds; it gives no number of its own."""
-    reward_rate: float = 0.01
+    reward_rate: Annotated[float, Range(0, 1, above=True)] = 0.01
     """beta, how fast prototype rewards follow the batch, Eq. 4 (Table)."""
-    transition_hidden: int = 256
+    transition_hidden: Width = 256
     """Width of the transition model (appendix, "Network Architecture")."""
     unit_latents: bool = True
     """Latents and prototypes have length 1 in the similarity z^T c and in the distance ||z' - c'||. The formulas do not
@@ -48,14 +49,8 @@ class CBMConfig:
     """Eq. 3 multiplies q_k^T r by K / B, since balanced codes sum to B / K ("balanced"). A few Sinkhorn iterations
     leave sums of 0.4 to 2 times that, and a reward that is as wrong; "actual" divides by the sum itself: the same where
     codes are balanced, and an average everywhere."""
-    cluster_weight: float = 1.0
+    cluster_weight: Weight = 1.0
     """Weight of L_CBM beside L_P (appendix, algorithm: their sum). The authors' gradient lacks 1 / tau: 0.1."""
-
-    def __post_init__(self) -> None:
-        if self.prototypes < 2:
-            raise CBMError(
-                f"CBM needs at least 2 prototypes, not {self.prototypes}; without any, choose the objective 'dynamics'"
-            )
 
     @classmethod
     def released(cls) -> CBMConfig:

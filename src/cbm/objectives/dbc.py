@@ -11,18 +11,20 @@ from torch import Tensor, nn
 
 from cbm.nets import GaussianTransition, RandomState, initialise
 from cbm.ops import gaussian_loss
+from cbm.ranges import Share, Weight, Width
+from cbm.settings import Checked
 from cbm.types import Losses, Metrics, Objective, Policy
 
 
 @dataclass(frozen=True)
-class DBCConfig:
+class DBCConfig(Checked):
     """Defaults follow the code of DBC's authors."""
 
-    discount: float = 0.99
+    discount: Share = 0.99
     """gamma of the metric (DBC; the agents' discount too)."""
-    hidden: int = 512
+    hidden: Width = 512
     """Width of the latent model and of the reward model."""
-    bisimulation_weight: float = 0.5
+    bisimulation_weight: Weight = 0.5
     """Beside the losses of the two models."""
     distance: Literal["per-dimension", "norm"] = "per-dimension"
     """One distance for each dimension of the latent, with smooth-L1 distances (code). Or, by the letter of DBC's paper,

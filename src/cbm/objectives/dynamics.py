@@ -8,16 +8,18 @@ from torch import Tensor
 
 from cbm.nets import Transition
 from cbm.ops import info_nce
+from cbm.ranges import Positive, Width
+from cbm.settings import Checked
 from cbm.types import Losses, Metrics, Objective, Policy
 
 
 @dataclass(frozen=True)
-class DynamicsConfig:
+class DynamicsConfig(Checked):
     """As in `CBMConfig`: the paper keeps all other settings fixed."""
 
-    temperature: float = 0.1
+    temperature: Positive = 0.1
     """tau (Table "CBM list of hyperparameters")."""
-    transition_hidden: int = 256
+    transition_hidden: Width = 256
     """Width of the transition model (appendix, "Network Architecture")."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import torch
 import torch.nn.functional as F
@@ -12,46 +13,46 @@ from torch import Tensor, nn
 from cbm.errors import CBMError
 from cbm.nets import initialise
 from cbm.ops import entropy, sinkhorn, soft_cross_entropy, soft_update
+from cbm.ranges import Count, Positive, Range, Width
+from cbm.settings import Checked
 from cbm.types import Losses, Metrics, Objective, Policy
 
 
 @dataclass(frozen=True)
-class ProtoConfig:
+class ProtoConfig(Checked):
     """Defaults follow Proto-RL's authors."""
 
-    prototypes: int = 512
+    prototypes: Annotated[int, Range(2, 65_536)] = 512
     """K."""
-    projection_dim: int = 128
+    projection_dim: Width = 128
     """Length of a projection, and of a prototype."""
-    predictor_hidden: int = 512
+    predictor_hidden: Width = 512
     """Width of the two-layer predictor."""
-    temperature: float = 0.1
+    temperature: Positive = 0.1
     """tau, of the predicted and of the target assignment."""
-    sinkhorn_iterations: int = 3
-    bottleneck: int = 0
+    sinkhorn_iterations: Annotated[int, Range(1, 10_000)] = 3
+    """Proto-RL."""
+    bottleneck: Annotated[int, Range(0, 16_384)] = 0
     """Length of what the projector makes of features before it projects (FC, LayerNorm and tanh, as the paper's encoder
     ends); 0 projects features at once (Proto-RL)."""
     standardise: bool = False
     """Whether what is projected is standardised over the batch, as in SwAV's projector. Proto-RL's is not."""
     own_candidates: bool = True
     """Whether the batch's own candidates are in the queue before the intrinsic reward is measured (Proto-RL)."""
-    queue: int = 2048
+    queue: Count = 2048
     """Candidates that the intrinsic reward compares with."""
-    neighbours: int = 3
+    neighbours: Count = 3
     """k: the intrinsic reward is the distance to the k-th nearest candidate."""
 
     def __post_init__(self) -> None:
-        if self.prototypes < 2:
-            raise CBMError(f"Proto-RL needs at least 2 prototypes, not {self.prototypes}")
+        super().__post_init__()
         if self.queue < self.prototypes:
             raise CBMError(
                 f"Proto-RL's queue takes a candidate of each prototype, so it must be at least {self.prototypes} long, "
                 f"not {self.queue}"
             )
-        if not 1 <= self.neighbours <= self.queue:
+        if self.neighbours > self.queue:
             raise CBMError(f"Proto-RL's neighbours must lie between 1 and {self.queue}, not {self.neighbours}")
-        if self.bottleneck < 0:
-            raise CBMError(f"Proto-RL's bottleneck must be 0 (none) or more, not {self.bottleneck}")
 
     def laptop(self) -> ProtoConfig:
         """Against collapse where images differ little, and for batches with fewer observations than prototypes."""

@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from cbm.errors import CBMError
 from cbm.nets import GaussianTransition, RandomState
 from cbm.ops import cosine, gaussian_loss
+from cbm.ranges import Range, Share, Width
+from cbm.settings import Checked
 from cbm.types import Losses, Metrics, Objective, Policy
 
 
 @dataclass(frozen=True)
-class SimSRConfig:
+class SimSRConfig(Checked):
     """Defaults follow SimSR's authors."""
 
-    discount: float = 0.99
+    discount: Share = 0.99
     """gamma of the metric (SimSR; the agents' discount too)."""
-    models: int = 5
+    models: Annotated[int, Range(1, 1_000)] = 5
     """Latent models in the ensemble; one of them is drawn for each batch (code)."""
-    hidden: int = 512
+    hidden: Width = 512
     """Their width (code)."""
-
-    def __post_init__(self) -> None:
-        if self.models < 1:
-            raise CBMError(f"SimSR needs at least 1 latent model, not {self.models}")
 
 
 class SimSR(Objective):

@@ -8,9 +8,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from cbm.analysis.labels import Labels, flatten
+from cbm.analysis.labels import Labels
 from cbm.analysis.published import PUBLISHED
-from cbm.analysis.runs import Line, Problem, Run
+from cbm.analysis.runs import Line, Problem, Run, is_number
+from cbm.settings import flatten
 
 POINTS = 100  # of a training metric, over the whole length of a run
 _COUNTERS = frozenset({"env_step", "agent_step", "updates", "episode", "episode_length"})
@@ -83,7 +84,7 @@ def run_data(run: Run) -> dict[str, Any]:
     width = max(1, math.ceil(run.total_steps / POINTS))
     episodes = [line for line in run.metrics if "episode_return" in line]
     seed_steps = run.config["training"].get("seed_steps")
-    random = [line["episode_return"] for line in episodes if _is_number(seed_steps) and line["env_step"] <= seed_steps]
+    random = [line["episode_return"] for line in episodes if is_number(seed_steps) and line["env_step"] <= seed_steps]
     return {
         "id": run_id(run),
         "name": run.name,
@@ -97,7 +98,7 @@ def run_data(run: Run) -> dict[str, Any]:
         "state": run.status.state,
         "reason": run.status.reason,
         "returns": {split: _returns(run, split) for split in run.splits},
-        "random": _mean([value for value in random if _is_number(value)]),
+        "random": _mean([value for value in random if is_number(value)]),
         "series": [
             *_series(run.analysis, None),
             *_series([line for line in run.metrics if "updates" in line], width),
@@ -141,12 +142,12 @@ def _series(lines: Sequence[Line], width: int | None) -> list[dict[str, Any]]:
     for line in lines:
         step = line["env_step"]
         bins[step if width is None else math.ceil(step / width) * width].append(line)
-    names = {key: None for line in lines for key, value in line.items() if key not in _COUNTERS and _is_number(value)}
+    names = {key: None for line in lines for key, value in line.items() if key not in _COUNTERS and is_number(value)}
     if not names:
         return []
     steps = sorted(bins)
     values = {
-        name: [_rounded(_mean([line[name] for line in bins[step] if _is_number(line.get(name))])) for step in steps]
+        name: [_rounded(_mean([line[name] for line in bins[step] if is_number(line.get(name))])) for step in steps]
         for name in names
     }
     return [{"steps": steps, "values": values}]
@@ -156,13 +157,9 @@ def _mean(values: Sequence[float]) -> float | None:
     return math.fsum(values) / len(values) if values else None
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
 def _rounded(value: Any) -> float | int | None:
     """Five significant digits: more than a screen shows."""
-    if not _is_number(value):
+    if not is_number(value):
         return None
     short = float(f"{value:.5g}")
     return int(short) if short.is_integer() and abs(short) < 1e15 else short

@@ -22,6 +22,7 @@ from typing import Any, Literal
 
 from cbm.analysis.labels import Labels
 from cbm.analysis.runs import Problem, Run
+from cbm.files import Unreadable, open_file, read_file, read_object
 from cbm.report.data import final_return, run_id
 
 Kind = Literal["film", "figure", "tsne", "frames"]
@@ -49,12 +50,20 @@ class Medium:
     kind: Kind
     name: str
     path: Path
+    root: Path  # of its run
     type: str
     about: Mapping[str, Any] = field(default_factory=dict)  # what the page needs to know to show it
 
     @property
     def key(self) -> str:
         return f"{self.run}/{self.kind}/{self.path.name}"
+
+    def open(self) -> int:
+        """A handle of the file, which is never reached by a link."""
+        return open_file(self.path, self.root)
+
+    def read(self) -> bytes:
+        return read_file(self.path, self.root)
 
     def describe(self) -> dict[str, Any]:
         return {"kind": self.kind, "name": self.name, "type": self.type, **self.about}
@@ -73,15 +82,17 @@ class Embedded:
 def media_of(run: Run, problems: list[Problem]) -> list[Medium]:
     """What a run has to show, in the order in which it is shown."""
     own = run_id(run)
-    found = [Medium(own, "film", path.stem, path, TYPES[".mp4"], _film_step(path)) for path in reversed(run.films)]
+    found = [
+        Medium(own, "film", path.stem, path, run.path, TYPES[".mp4"], _film_step(path)) for path in reversed(run.films)
+    ]
     embedding = {path.suffix: path for path in run.figures.get("tsne", ())}.get(".csv")
     sheet = {path.suffix: path for path in run.figures.get("tsne_frames", ())}
     if embedding is not None:
-        found.append(Medium(own, "tsne", "tsne", embedding, "application/json"))
+        found.append(Medium(own, "tsne", "tsne", embedding, run.path, "application/json"))
         if ".png" in sheet and ".json" in sheet:
-            layout = _sheet_layout(sheet[".json"], problems)
+            layout = _sheet_layout(sheet[".json"], run.path, problems)
             if layout is not None:
-                found.append(Medium(own, "frames", "tsne_frames", sheet[".png"], TYPES[".png"], layout))
+                found.append(Medium(own, "frames", "tsne_frames", sheet[".png"], run.path, TYPES[".png"], layout))
     known = list(CAPTIONS)
     for name in sorted(run.figures, key=lambda name: (known.index(name) if name in known else len(known), name)):
         if name == "tsne_frames" or (embedding is not None and name.startswith("tsne")):
@@ -90,7 +101,7 @@ def media_of(run: Run, problems: list[Problem]) -> list[Medium]:
         path = files.get(".png") or files.get(".svg")
         if path is not None:
             caption = CAPTIONS.get(name, name.replace("_", " "))
-            found.append(Medium(own, "figure", name, path, TYPES[path.suffix], {"caption": caption}))
+            found.append(Medium(own, "figure", name, path, run.path, TYPES[path.suffix], {"caption": caption}))
     return found
 
 
@@ -99,23 +110,26 @@ def _film_step(path: Path) -> dict[str, Any]:
     return {} if match is None else {"step": int(match.group(1))}
 
 
-def _sheet_layout(path: Path, problems: list[Problem]) -> dict[str, int] | None:
+def _sheet_layout(path: Path, root: Path, problems: list[Problem]) -> dict[str, int] | None:
     """How many frames of which size lie on the sheet, in how many columns."""
     try:
-        layout = json.loads(path.read_bytes())
+        layout = read_object(path, root)
         numbers = {name: int(layout[name]) for name in ("width", "height", "columns", "count")}
         if min(numbers.values()) < 1:
             raise ValueError
-    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+    except (Unreadable, ValueError, TypeError, KeyError):
         problems.append(Problem(path, "does not say where the frames are (width, height, columns, count); left out"))
         return None
     return numbers
 
 
-def read_embedding(path: Path) -> str:
+def read_embedding(data: bytes) -> str:
     """tsne.csv as JSON, column by column. Raises ValueError where it is not one."""
-    with path.open(newline="", encoding="utf-8", errors="replace") as file:
-        rows = [row for row in csv.DictReader(file) if _finite(row.get("x")) and _finite(row.get("y"))]
+    table = csv.DictReader(io.StringIO(data.decode(errors="replace"), newline=""))
+    try:
+        rows = [row for row in table if _finite(row.get("x")) and _finite(row.get("y"))]
+    except csv.Error as error:
+        raise ValueError(f"is not a table: {error}") from None
     if not rows:
         raise ValueError("has no points (columns x and y)")
     names = sorted({row.get("background") or "" for row in rows})
@@ -175,7 +189,7 @@ def embed(media: Sequence[Medium], runs: Sequence[Run], labels: Sequence[Labels]
 
 def _text_size(medium: Medium) -> int:
     try:
-        size = medium.path.stat().st_size
+        size = medium.path.lstat().st_size
     except OSError:
         return 0
     return size if medium.kind == "tsne" else size * 4 // 3 + 4  # base64
@@ -210,12 +224,12 @@ def _by_importance(media: Sequence[Medium], runs: Sequence[Run], labels: Sequenc
 def _content(medium: Medium, shrink: bool) -> tuple[bytes | str, Mapping[str, Any]]:
     """The bytes of a medium (of an embedding: JSON) and what shrinking changed."""
     if medium.kind == "tsne":
-        return read_embedding(medium.path), {}
+        return read_embedding(medium.read()), {}
     if medium.kind == "film":
-        data = medium.path.read_bytes()
+        data = medium.read()
         return (shrink_film(data) if shrink and len(data) > _SMALL_FILM else data), {}
     if medium.type == TYPES[".svg"]:
-        return medium.path.read_bytes(), {}
+        return medium.read(), {}
     return _picture(medium, shrink)
 
 
@@ -244,13 +258,14 @@ def shrink_film(data: bytes) -> bytes:
 def _picture(medium: Medium, shrink: bool) -> tuple[bytes, Mapping[str, Any]]:
     from PIL import Image
 
+    data = medium.read()
     try:
-        with Image.open(medium.path) as image:
+        with Image.open(io.BytesIO(data)) as image:
             if image.width * image.height > _MOST_PIXELS:
                 raise ValueError("too large for a page")
             image.load()  # a half-written picture is found out here, not by the reader of the page
             if not shrink:
-                return medium.path.read_bytes(), {}
+                return data, {}
             changed: dict[str, Any] = {"type": "image/webp"}
             if medium.kind == "frames":
                 about = medium.about
@@ -269,5 +284,5 @@ def _picture(medium: Medium, shrink: bool) -> tuple[bytes, Mapping[str, Any]]:
             paper.convert("RGB").resize(size, Image.Resampling.LANCZOS).save(output, "WEBP", quality=70, method=2)
     except (Image.DecompressionBombError, SyntaxError) as error:
         raise ValueError(str(error)) from None
-    small, whole = output.getvalue(), medium.path.stat().st_size
-    return (small, changed) if len(small) < whole or medium.kind == "frames" else (medium.path.read_bytes(), {})
+    small = output.getvalue()
+    return (small, changed) if len(small) < len(data) or medium.kind == "frames" else (data, {})

@@ -5,10 +5,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import os
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import resources
@@ -18,6 +17,7 @@ from typing import Any
 from cbm import __version__
 from cbm.analysis.labels import label_runs
 from cbm.analysis.runs import Loaded, Problem, Run
+from cbm.files import write_whole
 from cbm.report.data import page_data, run_data
 from cbm.report.media import Medium, embed, media_of
 
@@ -39,16 +39,16 @@ class Written:
 def write_page(loaded: Loaded, path: Path, title: str, budget: int) -> Written:
     """The page of these runs as a file of at most about `budget` bytes."""
     problems = list(loaded.problems)
-    labels = label_runs(loaded.runs)
-    media = {run.path: media_of(run, problems) for run in loaded.runs}
-    runs = [run_data(run) for run in loaded.runs]
+    shown = show_each(loaded.runs, problems, run_data)
+    labels = label_runs([run for run, _, _ in shown])
+    runs = [data for _, data, _ in shown]
     numbers = len(to_json(runs))
-    everything = [medium for found in media.values() for medium in found]
-    embedded = embed(everything, loaded.runs, labels, budget - numbers - 250_000)
+    everything = [medium for _, _, media in shown for medium in media]
+    embedded = embed(everything, [run for run, _, _ in shown], labels, budget - numbers - 250_000)
     problems += embedded.problems
     places = {key: f"m{index}" for index, key in enumerate(embedded.texts)}
     left_out = {medium.key for medium in embedded.left_out}
-    for run, found in zip(runs, media.values(), strict=True):
+    for _, run, found in shown:
         run["media"] = [
             {**medium.describe(), **embedded.about[medium.key], "embed": places[medium.key]}
             if medium.key in places
@@ -62,14 +62,26 @@ def write_page(loaded: Loaded, path: Path, title: str, budget: int) -> Written:
     ]
     text = assemble(data, blocks)
     encoded = text.encode()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        aside.write_bytes(encoded)
-        os.replace(aside, path)
-    finally:
-        aside.unlink(missing_ok=True)
+    write_whole(path, encoded)
     return Written(path, len(encoded), embedded.left_out, problems)
+
+
+def show_each(
+    runs: Sequence[Run], problems: list[Problem], numbers: Callable[[Run], dict[str, Any]]
+) -> list[tuple[Run, dict[str, Any], list[Medium]]]:
+    """The runs with their numbers and media. One whose files hold what cannot be shown is left out and reported."""
+    shown = []
+    for run in runs:
+        try:
+            label_runs([run])
+            media = media_of(run, problems)
+            data = numbers(run)
+            to_json([data, [medium.describe() for medium in media]])
+        except Exception as error:  # its files may hold anything, and the other runs must not suffer
+            problems.append(Problem(run.path, f"skipped: it cannot be shown ({type(error).__name__}: {error})"))
+        else:
+            shown.append((run, data, media))
+    return shown
 
 
 def about(title: str, live: bool) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import threading
 import time
@@ -17,8 +18,8 @@ from cbm.analysis.labels import label_runs
 from cbm.analysis.runs import Problem, Run, load_runs
 from cbm.errors import CBMError
 from cbm.report.data import page_data, run_data, run_id
-from cbm.report.media import Medium, media_of, read_embedding
-from cbm.report.page import about, assemble, to_json
+from cbm.report.media import TYPES, Medium, read_embedding
+from cbm.report.page import about, assemble, show_each, to_json
 
 _PAUSE = 1.5  # seconds for which an answer is given again without a look at the disk
 _CHUNK = 1 << 18
@@ -52,17 +53,13 @@ class Board:
     def _look(self) -> dict[str, Any]:
         loaded = load_runs(self._paths)
         problems = list(loaded.problems)
-        runs = []
-        media: dict[str, Medium] = {}
-        for run in loaded.runs:
-            found = media_of(run, problems)
-            media |= {medium.key: medium for medium in found}
-            runs.append(self._run(run) | {"media": [_described(medium) for medium in found]})
-        self._media = media
+        shown = show_each(loaded.runs, problems, self._run)
+        runs = [data | {"media": [_described(medium) for medium in media]} for _, data, media in shown]
+        self._media = {medium.key: medium for _, _, media in shown for medium in media}
         here = {run_id(run) for run in loaded.runs}
         self._known = {own: known for own, known in self._known.items() if own in here}
         told = about(self._title, live=True) | {"made": None}  # the same bytes as long as nothing has happened
-        return page_data(runs, label_runs(loaded.runs), problems, **told)
+        return page_data(runs, label_runs([run for run, _, _ in shown]), problems, **told)
 
     def _run(self, run: Run) -> dict[str, Any]:
         own = run_id(run)
@@ -80,7 +77,7 @@ def _same(old: Run, new: Run) -> bool:
 
 def _described(medium: Medium) -> dict[str, Any]:
     try:
-        version = medium.path.stat().st_mtime_ns
+        version = medium.path.lstat().st_mtime_ns
     except OSError:
         version = 0
     return medium.describe() | {"url": f"media/{quote(medium.key)}?v={version}"}
@@ -91,6 +88,7 @@ class Server(ThreadingHTTPServer):
 
     daemon_threads = True
     allow_reuse_address = True
+    request_queue_size = 256  # that may wait to be taken up; the library's 5 make browsers try again after seconds
 
     def __init__(self, board: Board, port: int) -> None:
         self.board = board
@@ -153,7 +151,7 @@ class Handler(BaseHTTPRequestHandler):
     def _medium(self, medium: Medium) -> None:
         try:
             if medium.kind == "tsne":
-                self._send(read_embedding(medium.path).encode(), medium.type, {})
+                self._send(read_embedding(medium.read()).encode(), medium.type, {})
             else:
                 self._file(medium)
         except (ConnectionError, TimeoutError):
@@ -162,8 +160,8 @@ class Handler(BaseHTTPRequestHandler):
             self._error(HTTPStatus.NOT_FOUND)
 
     def _file(self, medium: Medium) -> None:
-        with medium.path.open("rb") as file:
-            size = medium.path.stat().st_size
+        with os.fdopen(medium.open(), "rb") as file:
+            size = os.fstat(file.fileno()).st_size
             first, last = 0, size - 1
             headers = {"Content-Type": medium.type, "Accept-Ranges": "bytes", "Cache-Control": "no-cache"}
             asked = re.fullmatch(r"bytes=(\d*)-(\d*)", self.headers.get("Range", ""))
@@ -198,6 +196,8 @@ class Handler(BaseHTTPRequestHandler):
     def _head(self, status: HTTPStatus, headers: dict[str, str]) -> None:
         self.send_response(status)
         self.send_header("X-Content-Type-Options", "nosniff")
+        if headers.get("Content-Type") == TYPES[".svg"]:  # which may hold scripts
+            self.send_header("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; sandbox")
         for name, value in headers.items():
             self.send_header(name, value)
         if "Content-Length" not in headers and status != HTTPStatus.NOT_MODIFIED:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from cbm.analysis.generalization import Tested, draw_generalization
 from cbm.analysis.published import published
 from cbm.analysis.runs import Run, load_runs
 from cbm.errors import CBMError
+from cbm.files import read_object
 from cbm.report.page import write_page
 from cbm.studies.define import Plan, PlannedRun
 from cbm.studies.store import Store
@@ -81,7 +82,7 @@ def final_rows(done: Sequence[PlannedRun], found: dict[str, Run], store: Store) 
         last = found[run.name].evals[-1]
         finals = {split: last[split]["mean"] for split in ("train", "unseen") if split in last}
         if run.final_episodes:
-            finals["final"] = json.loads(store.final(run).read_text())["mean"]
+            finals["final"] = _final(run, store)["mean"]
         for split, value in finals.items():
             key = (run.task, run.method, run.setting, split)
             cells.setdefault(key, []).append(value)
@@ -130,9 +131,13 @@ def _figures(
     return written
 
 
+def _final(run: PlannedRun, store: Store) -> dict[str, Any]:
+    return read_object(store.final(run), store.run_dir(run).root)
+
+
 def _tested(run: PlannedRun, found: Run, store: Store) -> Tested:
     """The final episodes, in the form that the figure takes."""
-    final = json.loads(store.final(run).read_text())
+    final = _final(run, store)
     returns = {"train": list(found.evals[-1]["train"]["returns"]), "unseen": list(final["returns"])}
     return Tested(found, final["env_step"], returns, len(set(final["backgrounds"])))
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -20,11 +19,12 @@ from typing import Any, Literal
 
 from cbm import __version__
 from cbm.errors import CBMError
-from cbm.run_dir import RunDir, RunInUse
+from cbm.files import make_folder, parse, read_file, write_whole
+from cbm.jsonl import JsonLines, last_line, read_lines
+from cbm.run_dir import RunDir, RunInUse, saved_steps
 from cbm.studies.define import Choice, Plan, PlannedRun, Study, plan
 
 TRIES = 3
-_TAIL = 1 << 16  # bytes, more than any line of the logs
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Store:
         """What the run's directory says, and how often it has failed."""
         step, result = self.progress(run)
         failures = self._failures(run)
-        error = failures[-1]["error"] if failures else ""
+        error = str(failures[-1].get("error", "")) if failures else ""
         if self.is_done(run):
             return State("done", run.total_steps, result)
         if len(failures) >= TRIES:
@@ -95,18 +95,19 @@ class Store:
     def is_done(self, run: PlannedRun) -> bool:
         """Whether the last evaluation is written, the last checkpoint too, and the final episodes are played."""
         directory = self.run_dir(run)
-        last = last_line(directory.evals)
-        if last is None or last["env_step"] < run.total_steps or not _newest(directory) >= run.total_steps:
+        last = last_line(directory.evals, directory.root)
+        steps = saved_steps(directory.checkpoints)
+        if not steps or steps[-1] < run.total_steps or _step(last) < run.total_steps:
             return False
         return not run.final_episodes or self.final(run).exists()
 
     def progress(self, run: PlannedRun) -> tuple[int, float | None]:
         """Environment step, and mean return of the last evaluation."""
         directory = self.run_dir(run)
-        lines = last_line(directory.metrics), last_line(directory.evals)
-        split = lines[1] and lines[1].get("train")
-        step = max([line["env_step"] for line in lines if line is not None], default=0)
-        return step, split["mean"] if split else None
+        lines = [last_line(path, directory.root) for path in (directory.metrics, directory.evals)]
+        split = (lines[1] or {}).get("train")
+        mean = split.get("mean") if isinstance(split, dict) else None
+        return max(map(_step, lines)), mean if isinstance(mean, float) else None
 
     def record(self, run: PlannedRun, ended: Ended) -> None:
         """Write down how an attempt ended. Where even that does not fit on the disk, the driver still knows."""
@@ -119,18 +120,20 @@ class Store:
             self._append(run, {"outcome": "retry"})
 
     def _append(self, run: PlannedRun, line: dict[str, Any]) -> None:
-        path = self.root / "attempts" / f"{run.name}.jsonl"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("a") as file:
-            file.write(json.dumps({"time": datetime.now(UTC).isoformat(timespec="seconds"), **line}) + "\n")
+        path = make_folder(self.root / "attempts", self.root) / f"{run.name}.jsonl"
+        file = JsonLines(path, self.root)
+        try:
+            file.append({"time": datetime.now(UTC).isoformat(timespec="seconds"), **line})
+        finally:
+            file.close()
 
     def _failures(self, run: PlannedRun) -> list[dict[str, Any]]:
         """The attempts that failed, since the last time somebody said to try again."""
         failures: list[dict[str, Any]] = []
-        for line in read_lines(self.root / "attempts" / f"{run.name}.jsonl"):
-            if line["outcome"] == "retry":
+        for line in read_lines(self.root / "attempts" / f"{run.name}.jsonl", self.root):
+            if line.get("outcome") == "retry":
                 failures = []
-            elif line["outcome"] == "failed":
+            elif line.get("outcome") == "failed":
                 failures.append(line)
         return failures
 
@@ -149,15 +152,14 @@ class Store:
         path = self.root / f"{study.name}-{scale}" / "plan.json"
         key = hashlib.sha256(f"{study!r} {choice!r} {_fingerprint()}".encode()).hexdigest()
         with suppress(OSError, ValueError, KeyError, TypeError):
-            kept = json.loads(path.read_text())
+            kept = parse(read_file(path, self.root))
             if kept["key"] == key:
                 return Plan(study, scale, tuple(PlannedRun(**run) for run in kept["runs"]))
         made = plan(study, choice)
         runs = [dataclasses.asdict(run) for run in made.runs]
-        path.parent.mkdir(parents=True, exist_ok=True)
-        aside = path.with_suffix(f".{os.getpid()}.tmp")
-        aside.write_text(json.dumps({"key": key, "definition": repr(study), "runs": runs}, indent=1) + "\n")
-        aside.replace(path)
+        make_folder(path.parent, self.root)
+        text = json.dumps({"key": key, "definition": repr(study), "runs": runs}, indent=1) + "\n"
+        write_whole(path, text.encode(), self.root)
         return made
 
 
@@ -169,33 +171,7 @@ def _fingerprint() -> str:
     return f"{__version__} {[(name, stat.st_size, stat.st_mtime_ns) for name, stat in stats]}"
 
 
-def _newest(directory: RunDir) -> int:
-    """Environment step of the newest finished checkpoint; -1 where there is none."""
-    with suppress(OSError):
-        return max((int(name) for name in os.listdir(directory.checkpoints) if name.isdigit()), default=-1)
-    return -1
-
-
-def read_lines(path: Path) -> list[dict[str, Any]]:
-    """The whole lines of a JSON lines file; none where there is no file."""
-    try:
-        *whole, _ = path.read_bytes().split(b"\n")
-    except OSError:
-        return []
-    lines = []
-    for line in whole:
-        with suppress(ValueError):  # a line that a full disk cut short
-            lines.append(json.loads(line))
-    return lines
-
-
-def last_line(path: Path) -> dict[str, Any] | None:
-    """The last whole line of a JSON lines file, without reading all of it."""
-    try:
-        with path.open("rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - _TAIL))
-            parts = file.read().split(b"\n")
-        return json.loads(parts[-2]) if len(parts) > 1 else None
-    except (OSError, ValueError):
-        return None
+def _step(line: dict[str, Any] | None) -> int:
+    """The environment step that a line of the records tells of; 0 where there is none."""
+    step = (line or {}).get("env_step")
+    return step if isinstance(step, int) else 0

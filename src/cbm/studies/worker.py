@@ -18,7 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from cbm.errors import CBMError
+from cbm.files import write_whole
 from cbm.run_dir import RunDir, RunInUse
+from cbm.trust import module_of, trust
 
 _PATIENCE = 180.0  # seconds; a process whose parent died may still be saving, elsewhere
 
@@ -39,6 +41,7 @@ def work(job: dict[str, Any]) -> int:
     from cbm import training
     from cbm.config import from_json
 
+    trust(module_of(job["config"]["env"]["env_id"]))  # the study names it, which is the user's own
     directory, deadline = Path(job["directory"]), time.monotonic() + _PATIENCE
     while True:
         try:
@@ -62,9 +65,8 @@ def _final(directory: Path, episodes: int, path: Path, workers: int | None) -> N
     from cbm.load import evaluate
 
     if not path.exists():
-        aside = path.with_suffix(".tmp")
-        aside.write_text(json.dumps(evaluate(directory, episodes, "unseen", workers), indent=2) + "\n")
-        aside.replace(path)
+        text = json.dumps(evaluate(directory, episodes, "unseen", workers), indent=2) + "\n"
+        write_whole(path, text.encode(), directory)
 
 
 def _read_line() -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -17,82 +17,79 @@ from cbm.agents.tpc.rssm import RGB, RSSM, Actor, Belief, head
 from cbm.errors import CBMError
 from cbm.nets import Encoder
 from cbm.ops import linear_schedule, noisy_action, squashed_action, squashed_gaussian, squashed_log_prob
+from cbm.ranges import Count, CountOrZero, Length, Positive, Range, Share, Weight, Width
 from cbm.replay import Replay
+from cbm.settings import Checked
 from cbm.types import Metrics, Sequences
 
 
 @dataclass(frozen=True)
-class TPCConfig:
+class TPCConfig(Checked):
     """Defaults follow TPC's authors, and the paper's encoder takes the place of theirs."""
 
     prefill: ClassVar[int] = 5_000  # training.seed_steps, unless a run says otherwise (TPC)
 
-    batch_size: int = 250
+    batch_size: Annotated[int, Range(2, 65_536)] = 250
     """Sequences in a batch (TPC)."""
-    length: int = 50
+    length: Annotated[int, Range(2, 10_000)] = 50
     """Steps in a sequence (TPC)."""
-    updates_per_env_step: float = 0.1
+    updates_per_env_step: Annotated[float, Range(0, 1_000)] = 0.1
     """Updates per *environment* step: TPC makes 100 every 1000."""
-    discount: float = 0.99
+    discount: Share = 0.99
     """Per agent step (TPC)."""
-    lr: float = 6e-4
+    lr: Positive = 6e-4
     """Adam, of the model: encoder, recurrent model, reward (TPC)."""
-    behaviour_lr: float = 8e-5
+    behaviour_lr: Positive = 8e-5
     """Adam, of actor and value (TPC)."""
-    clip: float = 100.0
+    clip: Positive = 100.0
     """Largest norm of a gradient (TPC)."""
-    feature_dim: int = 30
+    feature_dim: Width = 30
     """Length of a code, which is the stochastic part of the belief (TPC)."""
-    memory_dim: int = 200
+    memory_dim: Width = 200
     """Length of the deterministic part, and of the layers around it (TPC)."""
-    hidden_dim: int = 400
+    hidden_dim: Width = 400
     """Of the layers of reward (2), value (3) and actor (4) (TPC)."""
-    conv_channels: int = 32
+    conv_channels: Annotated[int, Range(1, 1_024)] = 32
     """The paper's encoder."""
-    conv_strides: tuple[int, ...] = (2, 1, 1, 1)
+    conv_strides: Annotated[tuple[Annotated[int, Range(1, 16)], ...], Length(1, 16)] = (2, 1, 1, 1)
     """One 3x3 layer each: the paper's encoder."""
-    code_noise: float = 0.2
+    code_noise: Weight = 0.2
     """Standard deviation of the noise on codes in the contrastive losses (TPC)."""
     negatives: Literal["step", "all"] = "step"
     """What a code is told apart from: the other sequences at its step (TPC), or all steps of all sequences."""
-    warm_up: int = 5
+    warm_up: Annotated[int, Range(0, 10_000)] = 5
     """Steps of a sequence before the prior must predict (TPC)."""
-    consistency_weight: float = 0.1
+    consistency_weight: Weight = 0.1
     """Of the prior's log-likelihood (TPC)."""
-    consistency_start: float = 0.05
+    consistency_start: Weight = 0.05
     """Its weight at the first update (TPC)."""
-    reward_weight: float = 1.0
+    reward_weight: Weight = 1.0
     """Of the reward's log-likelihood (TPC)."""
-    centring_weight: float = 0.01
+    centring_weight: Weight = 0.01
     """Of the squared mean code (TPC)."""
-    reward_scale: float = 2.0
+    reward_scale: Positive = 2.0
     """Rewards are divided by the action repeat and multiplied by this, TPC's action repeat: its rewards on any task."""
-    model_first: int = 2_000
+    model_first: CountOrZero = 2_000
     """Updates that train the model alone, while the weight of consistency rises (TPC)."""
-    imagined: int = 50
+    imagined: Count = 50
     """Sequences of a batch whose steps imagination starts from (TPC)."""
-    horizon: int = 15
+    horizon: Annotated[int, Range(2, 1_000)] = 15
     """Steps imagined (TPC)."""
-    return_lambda: float = 0.95
+    return_lambda: Share = 0.95
     """lambda of the returns (TPC)."""
-    target_every: int = 100
+    target_every: Count = 100
     """Updates between copies of the value network to its target (TPC)."""
-    first_std: float = 5.0
+    first_std: Positive = 5.0
     """Standard deviation with which the actor begins, before its tanh (Dreamer, which TPC builds on)."""
-    exploration: float = 0.3
+    exploration: Weight = 0.3
     """Standard deviation of the noise on actions in training, beside the actor's own (TPC)."""
     mixed_precision: bool = False
     """Convolutions in bfloat16: faster on processors that have it, as `cbm doctor` tells. Untested on CUDA."""
 
     def __post_init__(self) -> None:
-        if self.batch_size < 2:
-            raise CBMError(f"agent.batch_size is {self.batch_size}, but TPC compares sequences: at least 2")
+        super().__post_init__()
         if self.length <= self.warm_up:
             raise CBMError(f"agent.length is {self.length}, but the first {self.warm_up} steps (agent.warm_up) warm up")
-        if self.first_std <= 0.0:
-            raise CBMError(f"agent.first_std is {self.first_std}, but a standard deviation is above 0")
-        if self.horizon < 2:
-            raise CBMError(f"agent.horizon is {self.horizon}, but a return needs a step and a value: at least 2")
 
     def laptop(self) -> TPCConfig:
         """A size for two cores: fewer and shorter sequences, so each is told apart from all steps of all the others."""

@@ -7,12 +7,13 @@ import os
 import platform
 import signal
 import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from cbm.child import PYTHON, environment
+from cbm.files import make_folder, open_file
 from cbm.studies.store import Ended
 
 _STOPPED = (128 + signal.SIGTERM, 128 + signal.SIGINT, -signal.SIGTERM, -signal.SIGINT)
@@ -38,25 +39,26 @@ class Job:
     log: str
     config: Mapping[str, Any]
     threads: int
-    folder: str  # where the driver was started: relative paths and modules of the user are found from there
+    folder: str  # where the driver was started: relative paths count from there
     final_episodes: int = 0
     final: str = ""
 
 
 def begin(job: Job) -> subprocess.Popen[str]:
     """Start the process. A session of its own, so that Ctrl-C reaches the driver only, which decides."""
-    Path(job.log).parent.mkdir(parents=True, exist_ok=True)
-    with open(job.log, "a") as log:
+    path = Path(job.log)
+    root = path.parents[1]  # of the studies
+    make_folder(path.parent, root)
+    with os.fdopen(open_file(path, root, os.O_WRONLY | os.O_CREAT | os.O_APPEND), "a") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "cbm.studies.worker"],
+            [*PYTHON, "-m", "cbm.studies.worker"],
             stdin=subprocess.PIPE,
             stdout=log,
             stderr=subprocess.STDOUT,
             text=True,
             start_new_session=True,
             cwd=job.folder if os.path.isdir(job.folder) else None,
-            env=os.environ
-            | {"OMP_NUM_THREADS": str(job.threads), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            env=environment() | {"OMP_NUM_THREADS": str(job.threads)},
         )
     assert process.stdin is not None
     try:

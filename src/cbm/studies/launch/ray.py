@@ -23,6 +23,7 @@ from ray.cluster_utils import Cluster
 from ray.exceptions import NodeDiedError, RayError, TaskCancelledError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from cbm.child import outside
 from cbm.errors import CBMError
 from cbm.studies.launch.local import cores
 from cbm.studies.launch.process import Job, Resources, begin, ended
@@ -63,9 +64,10 @@ class Ray:
 
     def _join(self, address: str | None) -> None:
         try:
-            if address is None:
-                self._own = _start(self._resources)
-            ray.init(self._own.address if self._own else address, log_to_driver=False, logging_level=logging.ERROR)
+            with outside():  # Ray would put the current folder on the path of its workers
+                if address is None:
+                    self._own = _start(self._resources)
+                ray.init(self._own.address if self._own else address, log_to_driver=False, logging_level=logging.ERROR)
         except (OSError, RuntimeError, ValueError) as error:
             raise CBMError(_nobody(address, error)) from error
         if address is not None:
@@ -111,6 +113,7 @@ def _start(resources: Resources) -> Cluster:
 
     Each is a process of Python that imports Ray, on cores where runs would rather compute.
     """
+    os.environ.setdefault("PYTHONSAFEPATH", "1")
     os.environ.setdefault("RAY_worker_niceness", "0")  # by default Ray gives way to everything else; `local` does not
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nobody asked for reports to Ray's makers
     logging.getLogger("ray").setLevel(logging.ERROR)
