@@ -24,6 +24,7 @@ NOWHERE = ("/nowhere/at/all", "/dev/null", "/dev/null/x", "")
 UNWRITABLE = ("/proc/x.png", "/dev/null/x.png", "/", "/proc/1/x.mp4", "/proc/x.html", "/proc/x.json", "/proc/x.onnx")
 TEXTS = ("nonsense", "::", "", "a:b:c", "../..", "\udcff", "☃" * 500, "None:", ":x", "toy:", "toy:Nope-v0")
 FREE = {"title", "url", "sha256", "address", "trust", "resume"}  # any text will do, or it goes with others only
+OF_THE_SUITE = {"task", "env", "distraction", "scale", "num_videos", "videos"}
 OUTPUTS = {"output", "out", "root", "to"}
 
 
@@ -71,13 +72,14 @@ def _options(run: Path, folder: Path) -> Iterator[list[str]]:
             if positional or name in FREE or name == "set":
                 continue
             option = "--" + {"as_json": "json"}.get(name, name).replace("_", "-")
-            start = [word for word in base if not (verb == "train" and name in ("task", "env") and word == "--out")]
+            start = ["--out", str(folder / "new")] if verb == "train" and name in OF_THE_SUITE else base
             for value in _wrong(kind, name):
                 yield (
                     [verb, *start, option, value] if not value.startswith("-") else [verb, *start, f"{option}={value}"]
                 )
             yield [verb, *start, option[:-1] + "zz", "1"]
-            yield [verb, *start, option, option]
+            if kind is not bool:
+                yield [verb, *start, option]
     for verb in ("eval", "record", "analyze", "plot", "report", "watch", "export"):
         extra = ["-o", str(folder / "x.mp4")] if verb == "record" else []
         for path in NOWHERE:

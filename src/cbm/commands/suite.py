@@ -86,6 +86,7 @@ def preview(
     check(Annotated[int, Range(1, 1_000)], episodes, "--episodes")
     check(Annotated[int, Range(1, 1_000)], columns, "--columns")
     check(Annotated[int, Range(0, 2**31)], seed, "--seed")
+    check(Annotated[int, Range(4, 1_024)], size, "--size")
     check_output(path)
     if task == "all":
         with Console().status("drawing six tasks ..."):
@@ -150,6 +151,8 @@ def videos(
     from cbm.errors import CBMError, UnknownChoice
     from cbm.files import check_output
 
+    if action != "download" and (to, url, sha256) != (None, None, None):
+        raise CBMError("--to, --url and --sha256 go with `cbm videos download davis`.")
     if action == "list":
         table = Table("source", "training", "unseen", "where", box=None, pad_edge=False)
         for row in list_sources():

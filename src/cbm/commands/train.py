@@ -187,6 +187,9 @@ def run_config(args: TrainArgs) -> RunConfig:
 
     if args.env is not None and args.task is not None:
         raise CBMError("--env takes the place of --task: give one of them.")
+    for name in ("distraction", "scale", "num_videos", "dynamic", "videos"):
+        if args.env is not None and getattr(args, name) != getattr(TrainArgs, name):
+            raise CBMError(f"--{name.replace('_', '-')} goes with the tasks of the suite, not with --env.")
     env = EnvConfig(
         task=EnvConfig.task if args.task is None else args.task,
         distraction=args.distraction,
@@ -223,7 +226,7 @@ def _nothing_else(args: TrainArgs) -> None:
         if field.name not in _WITH_RESUME and getattr(args, field.name) != getattr(default, field.name):
             raise CBMError(
                 f"--{field.name.replace('_', '-')} does not go with --resume: the run has its configuration in "
-                "config.json. Only --steps, --trust, --wandb and what changes no result, such as --training.threads, do."
+                "config.json. Only --steps, --trust, --wandb and what changes no result (--training.threads) do."
             )
 
 
