@@ -231,19 +231,6 @@ def test_unfinished_episode(tmp_path: Path) -> None:
         replay.add(np.zeros(2, np.float32), 0.0, observation(9), False, False)
 
 
-def test_one_background_a_batch(tmp_path: Path) -> None:
-    world = World(tmp_path)
-    for background in (0, 1, 2, 1):
-        world.episode(5, background=background)
-    seen = set()
-    for seed in range(20):
-        batch = world.replay.sample(32, np.random.default_rng(seed), one_background=True)
-        labels = {world.background[t] for t in numbers(batch.obs)[:, -1]}
-        assert len(labels) == 1
-        seen |= labels
-    assert seen == {0, 1, 2}
-
-
 def test_batches_of_few_episodes_are_as_uniform_as_others(tmp_path: Path) -> None:
     world = World(tmp_path)
     for number in range(10):
@@ -257,14 +244,6 @@ def test_batches_of_few_episodes_are_as_uniform_as_others(tmp_path: Path) -> Non
     share = np.unique(seen, return_counts=True)[1] / len(seen)
     assert len(share) == 50  # all transitions
     np.testing.assert_allclose(share, 1 / 50, atol=0.012)  # five standard deviations of 800 drawn episodes
-
-
-def test_late_rewards_are_those_that_end_with_r_t(tmp_path: Path) -> None:
-    world = World(tmp_path).episode(10)
-    batch = world.replay.sample(200, np.random.default_rng(0), n_step=3, discount=0.5, late_rewards=True)
-    for t, reward in zip(numbers(batch.obs)[:, -1], batch.n_step_reward, strict=True):
-        expected = sum(0.5**k * (t - 1 + k) for k in range(3) if t - 1 + k > 0)  # r_{t-2}, r_{t-1}, r_t
-        assert reward.item() == pytest.approx(expected)
 
 
 def test_random_access(tmp_path: Path) -> None:

@@ -105,7 +105,22 @@ class TrainingConfig(Checked):
 # Settings of training that say how a run is computed, not what comes out of it.
 NEUTRAL = frozenset({"threads", "eval_workers", "checkpoint_every", "checkpoint_minutes", "film"})
 OF_THE_MACHINE = NEUTRAL | {"device"}  # which rounds in its own way; no comparison asks for one rounding or another
-_RETIRED = {"agent": {"compile"}}  # settings that are gone and changed no result: older configurations have them
+# Settings that are gone, which older configurations have: with these values they changed nothing of what is left.
+_RETIRED: dict[str, dict[str, tuple[Any, ...]]] = {
+    "agent": {
+        "compile": (True, False),
+        "projection_steps": (1,),
+        "one_background": (False,),
+        "late_rewards": (False,),
+        "objective_reward": ("one-step",),
+    },
+    "objective": {
+        "reward_distance": ("absolute",),
+        "latent_distance": ("euclidean",),
+        "assignment": ("prototype",),
+        "reward_start": ("sampled",),
+    },
+}
 
 
 @dataclass(frozen=True)
@@ -150,12 +165,17 @@ def _laptop(config: RunConfig) -> RunConfig:
 
 
 def _released(config: RunConfig) -> RunConfig:
-    """Every departure of the authors' code that we know of, switched on."""
+    """The authors' code for the same method, at the paper's sizes: another agent."""
+    from cbm.agents import RELEASED, configs
 
-    def departed(part: Any) -> Any:
-        return part.released() if hasattr(part, "released") else part
-
-    return replace(config, agent=departed(config.agent), objective=departed(config.objective))
+    name = RELEASED.get(config.agent_name, config.agent_name)
+    if name not in RELEASED.values():
+        raise CBMError(
+            f"the preset 'released' is what the paper's authors published of CBM: {' and '.join(RELEASED)}. There is "
+            f"nothing of theirs for {name!r}; choose --preset paper or laptop."
+        )
+    own, _ = configs(name)
+    return replace(config, agent_name=name, agent=own, objective=None)
 
 
 PRESETS: dict[str, Callable[[RunConfig], RunConfig]] = {"paper": _paper, "laptop": _laptop, "released": _released}
@@ -206,7 +226,7 @@ def from_json(data: Mapping[str, Any]) -> RunConfig:
     for part, default in zip(("agent", "objective"), configs(name), strict=True):
         value = data.get(part, settings.to_json(default))
         if isinstance(value, dict):
-            value = {key: item for key, item in value.items() if key not in _RETIRED.get(part, ())}
+            value = {key: item for key, item in value.items() if item not in _RETIRED[part].get(key, ())}
         if default is None and value is not None:
             raise settings.BadSetting(f"{name!r} has no {part}, so {part!r} must be null.")
         own[part] = None if default is None else settings.from_json(type(default), value, part)

@@ -156,21 +156,23 @@ class Critic(nn.Module):
 class DeterministicActor(nn.Module):
     """z -> action in [-1, 1]^A; exploration noise is added outside (DrQ-v2).
 
-    The last tanh is kept off its flat ends (see `bounded_tanh`), which the paper does not mention: at its learning rate
-    of 5e-4 the actor reaches them within a hundred updates and, with a plain tanh, never comes back.
+    With a `bound` the last tanh is kept off its flat ends (see `bounded_tanh`): at the paper's learning rate of 5e-4
+    an actor reaches them within a hundred updates and, with a plain tanh, never comes back. tanh(3) = 0.995.
     """
 
-    bound = 3.0  # tanh(3) = 0.995
-
-    def __init__(self, feature_dim: int, action_dim: int, hidden: int = 1024) -> None:
+    def __init__(self, feature_dim: int, action_dim: int, hidden: int = 1024, bound: float | None = 3.0) -> None:
         super().__init__()
         self.net = mlp(feature_dim, hidden, action_dim)
+        self.bound = bound
         self.apply(initialise)
 
     def forward(self, z: Tensor) -> Tensor:
-        return bounded_tanh(self.net(z), self.bound)
+        x = self.net(z)
+        return torch.tanh(x) if self.bound is None else bounded_tanh(x, self.bound)
 
-    mean = forward
+    def mean(self, z: Tensor) -> Tensor:
+        """The action without noise: the same."""
+        return self(z)
 
 
 class GaussianActor(nn.Module):

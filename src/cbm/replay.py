@@ -224,32 +224,21 @@ class Replay:
         n_step: int = 1,
         discount: float = 0.99,
         episodes: int = 0,
-        one_background: bool = False,
-        late_rewards: bool = False,
     ) -> Batch:
-        """`batch_size` transitions, uniformly and with replacement; of at most `episodes` episodes, unless that is 0.
-
-        Two options belong to the preset `released`. `one_background`: all come from episodes with one background, that
-        of a transition drawn first. `late_rewards`: the n rewards that end with r_t, not the n that begin with it.
-        """
+        """`batch_size` transitions, uniformly and with replacement; of at most `episodes` episodes, unless it is 0."""
         start, low, end = self._ranges()
         count = np.maximum(end - low, 0)
         if not count.any():
             raise CBMError("replay: nothing to sample yet")
-        if one_background:
-            labels = np.array(self._labels)
-            count = np.where(labels == labels[_draw(count, 1, generator)[0]], count, 0)
         if episodes:
-            drawn = _draw(count, episodes, generator)[0]
+            drawn = draw(count, episodes, generator)[0]
             count = np.where(np.isin(np.arange(len(count)), drawn), count, 0)
-        episode, offset = _draw(count, batch_size, generator)
+        episode, offset = draw(count, batch_size, generator)
         t = low[episode] + offset
         start, boot = start[episode], np.minimum(t + n_step, end[episode])
 
         future = t[:, None] + np.arange(1, n_step + 1)  # the frames that the rewards led to
-        if late_rewards:
-            future -= n_step - 1
-        counts = (future > start[:, None]) & (future <= boot[:, None]) & (future >= self._tail)
+        counts = future <= boot[:, None]
         rewards = self._records(np.where(counts, future, t[:, None]))["reward"] * counts
         n_step_reward = (rewards * discount ** np.arange(n_step)).sum(axis=1)
         step, boot_step = self._records(t + 1), self._records(boot)
@@ -280,7 +269,7 @@ class Replay:
                 f"no episode in replay has the {length} frames of a sequence; the longest has {longest}. Choose a "
                 f"smaller --agent.length, or more --training.seed_steps if episodes will be longer"
             )
-        episode, offset = _draw(count, batch_size, generator)
+        episode, offset = draw(count, batch_size, generator)
         frames = (low[episode] + offset)[:, None] + np.arange(length)
         steps = self._records(frames)
         return Sequences(
@@ -288,6 +277,11 @@ class Replay:
             action=torch.from_numpy(np.ascontiguousarray(steps["action"])),
             reward=torch.from_numpy(steps["reward"].astype(np.float32)[..., None]),
         )
+
+    def episodes(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Of each episode: the first of its frames that is here, its last frame, and the label of its background."""
+        start, _, end = self._ranges()
+        return np.maximum(start, self._tail), end, np.array(self._labels)
 
     def indices(self) -> np.ndarray:
         """The numbers of all frames whose whole stack is here, for `observations` and `records`."""
@@ -318,7 +312,7 @@ class Replay:
         return start, low, end
 
 
-def _draw(count: np.ndarray, size: int, generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def draw(count: np.ndarray, size: int, generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Uniformly from bins that hold `count` items each: the bin, and the item within it."""
     upper = np.cumsum(count)
     item = generator.integers(upper[-1], size=size)

@@ -18,7 +18,8 @@ ENTRIES: dict[str, Any] = {**AGENTS, **OBJECTIVES}
 
 
 def page(name: str) -> str:
-    return (PAGES / f"{name.replace('-', '_')}.md").read_text()
+    name = "released" if name.startswith("released-") else name.replace("-", "_")
+    return (PAGES / f"{name}.md").read_text()
 
 
 def setting_names(config: Any) -> set[str]:

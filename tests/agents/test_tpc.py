@@ -260,7 +260,7 @@ class TestGradients:
     def test_the_gradient_of_a_step_is_clipped(self) -> None:
         weight = torch.nn.Parameter(torch.ones(4))
         for factor, norm in ((1e3, 5.0), (1e-3, 2e-3)):
-            minimise({"x": factor * weight.sum()}, {"x": 1.0}, {"x": 1}, {"x": adam([weight], 1e-3)}, clip=5.0)
+            minimise({"x": factor * weight.sum()}, {"x": 1.0}, ("x",), {"x": adam([weight], 1e-3)}, clip=5.0)
             assert weight.grad is not None
             assert weight.grad.norm().item() == pytest.approx(norm, rel=1e-4)
 

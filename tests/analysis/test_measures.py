@@ -78,14 +78,11 @@ def test_without_backgrounds_or_states_the_numbers_are_absent_and_the_rest_is_th
     assert measures.state_r2(z, stateless) is None
 
 
-@pytest.mark.parametrize("assignment", ["prototype", "transition"])
-def test_the_cluster_of_cbm_is_the_likeliest_prototype(assignment):
-    agent = tiny_agent("drqv2+cbm", prototypes=9, assignment=assignment)
+def test_the_cluster_of_cbm_is_the_likeliest_prototype():
+    agent = tiny_agent("drqv2+cbm", prototypes=9)
     z = torch.tanh(torch.randn(50, 50, generator=torch.Generator().manual_seed(0)))
     found = cluster(z, prototype_space(agent))
     c = agent.objective.prototypes.detach()
-    if assignment == "transition":
-        c = agent.objective.transition(c, agent.actor(c)).detach()
     cosines = [[float(a @ b / (a.norm() * b.norm())) for b in c] for a in z]
     assert found.labels.tolist() == np.argmax(cosines, axis=1).tolist()
     assert (found.kind, found.k) == ("prototypes", 9)

@@ -1,6 +1,7 @@
 """Agents: one file (or folder) and one line here each. `drqv2+cbm` is `drqv2` that carries the objective `cbm`.
 
-Other packages add theirs by entry points `cbm.agents` (docs/extending.md).
+`released-drqv2-cbm` and `released-drq-cbm` are the code of the paper's authors, whole. Other packages add theirs by
+entry points `cbm.agents` (docs/extending.md).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from cbm.agents.drq import DrQ, DrQConfig
 from cbm.agents.drqv2 import DrQv2, DrQv2Config
 from cbm.agents.parts import AgentConfig, Setup, seeded
 from cbm.agents.proto_rl import ProtoRL, ProtoRLConfig
+from cbm.agents.released import ReleasedConfig, ReleasedDrQ, ReleasedDrQv2
 from cbm.agents.svea import SVEA, SVEAConfig
 from cbm.agents.tpc import TPC, TPCConfig
 from cbm.errors import CBMError, choose
@@ -18,7 +20,17 @@ from cbm.objectives import OBJECTIVES, get_objective
 from cbm.registry import Registry
 from cbm.types import Agent
 
-__all__ = ["AGENTS", "AgentConfig", "AgentEntry", "Setup", "agent_names", "configs", "make_agent", "split_name"]
+__all__ = [
+    "AGENTS",
+    "RELEASED",
+    "AgentConfig",
+    "AgentEntry",
+    "Setup",
+    "agent_names",
+    "configs",
+    "make_agent",
+    "split_name",
+]
 
 
 class AgentEntry(NamedTuple):
@@ -36,10 +48,15 @@ AGENTS = Registry(
         "drq": AgentEntry(DrQConfig, DrQ),
         "drqv2": AgentEntry(DrQv2Config, DrQv2),
         "proto": AgentEntry(ProtoRLConfig, ProtoRL, carries=False),
+        "released-drq-cbm": AgentEntry(ReleasedConfig, ReleasedDrQ, carries=False),
+        "released-drqv2-cbm": AgentEntry(ReleasedConfig, ReleasedDrQv2, carries=False),
         "svea": AgentEntry(SVEAConfig, SVEA, carries=False),
         "tpc": AgentEntry(TPCConfig, TPC, carries=False),
     },
 )
+
+
+RELEASED = {"drq+cbm": "released-drq-cbm", "drqv2+cbm": "released-drqv2-cbm"}  # what the authors published
 
 
 def agent_names() -> list[str]:

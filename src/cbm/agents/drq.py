@@ -22,11 +22,6 @@ class DrQConfig(SACConfig):
     shifts: Annotated[int, Range(1, 64)] = 2
     """K = M, shifted copies over which Q and its target are averaged (DrQ). The authors' DrQ + CBM: 1."""
 
-    @classmethod
-    def released(cls) -> DrQConfig:
-        """Every departure of the authors' code from the paper that lies in the agent."""
-        return cls(shifts=1, learn_temperature=True, projection_steps=2, one_background=True)
-
 
 class DrQ(SAC):
     """The critic trains the encoder. With an objective, that does, and the critic too if the objective lets it."""
@@ -49,8 +44,7 @@ class DrQ(SAC):
         q = self.critic(z, batch.action.repeat(config.shifts, 1))
         target = self.target(batch, z_next)
         losses["critic"] = td_loss(q, target.repeat(config.shifts, 1))
-        steps = {"encoder": 1, "projection": config.projection_steps, "critic": 1}
-        metrics |= minimise(losses, self.weights, steps, self.optimizers)
+        metrics |= minimise(losses, self.weights, ("encoder", "critic"), self.optimizers)
         return metrics | self._finish_update(features, q[0], target)
 
     def target(self, batch: Batch, z_next: Tensor) -> Tensor:

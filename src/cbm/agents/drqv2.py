@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -18,7 +18,7 @@ from cbm.agents.parts import (
     adam,
     as_batch,
     critic_blocked,
-    encoder_optimizers,
+    encoder_optimizer,
     make_encoder,
     minimise,
     pack,
@@ -29,7 +29,7 @@ from cbm.agents.parts import (
 )
 from cbm.nets import Critic, DeterministicActor
 from cbm.ops import linear_schedule, noisy_action, soft_update
-from cbm.ranges import Range, Weight
+from cbm.ranges import Positive, Range, Weight
 from cbm.replay import Replay
 from cbm.types import Batch, Losses, Metrics, Objective
 
@@ -42,15 +42,9 @@ class DrQv2Config(AgentConfig):
     """Steps of reward before the bootstrap (DrQ-v2)."""
     noise_clip: Weight = 0.3
     """Bound of the noise on target and learned actions (DrQ-v2)."""
-    objective_reward: Literal["one-step", "n-step"] = "one-step"
-    """The reward that an objective sees: r_t (the paper), or the discounted n-step sum (the authors' code)."""
-    late_rewards: bool = False
-    """n-step rewards that end with r_t instead of beginning with it: a bug of the authors' code."""
-
-    @classmethod
-    def released(cls) -> DrQv2Config:
-        """Every departure of the authors' code from the paper that lies in the agent."""
-        return cls(objective_reward="n-step", late_rewards=True, projection_steps=2, one_background=True)
+    actor_bound: Positive | None = 3.0
+    """Where the actor's tanh goes over into a slope that leads back (ours, see `ops.bounded_tanh`); none: a plain tanh,
+    as in DrQ-v2. The authors of CBM have tanh(0.1 x) against the same ill."""
 
 
 class DrQv2:
@@ -62,7 +56,7 @@ class DrQv2:
         self.config, self.setup, self.device, self.objective = config, setup, setup.device, objective
         with seeded(setup.seed):
             self.encoder = make_encoder(config, setup)
-            self.actor = DeterministicActor(config.feature_dim, setup.action_dim, config.hidden_dim)
+            self.actor = DeterministicActor(config.feature_dim, setup.action_dim, config.hidden_dim, config.actor_bound)
             self.critic = Critic(config.feature_dim, setup.action_dim, config.hidden_dim)
         self.target_critic = deepcopy(self.critic).requires_grad_(False)
         self.modules: dict[str, nn.Module] = {
@@ -75,9 +69,11 @@ class DrQv2:
             self.modules["objective"] = objective
         for module in self.modules.values():
             module.to(self.device)
-        self.optimizers = encoder_optimizers(self.encoder, objective, config.lr)
-        self.optimizers["critic"] = adam(self.critic.parameters(), config.lr)
-        self.optimizers["actor"] = adam(self.actor.parameters(), config.lr)
+        self.optimizers = {
+            "encoder": encoder_optimizer(self.encoder, objective, config.lr),
+            "critic": adam(self.critic.parameters(), config.lr),
+            "actor": adam(self.actor.parameters(), config.lr),
+        }
         self.weights = {"critic": 1.0} | ({} if objective is None else dict(objective.weights))
         self.generator = torch.Generator(self.device).manual_seed(setup.seed)
         self.updates = 0
@@ -103,8 +99,6 @@ class DrQv2:
             n_step=config.n_step,
             discount=config.discount,
             episodes=config.batch_episodes,
-            one_background=config.one_background,
-            late_rewards=config.late_rewards,
         )
 
     def update(self, batch: Batch, env_step: int) -> Metrics:
@@ -117,13 +111,11 @@ class DrQv2:
         features, z_boot, *z_next = chunks.run(seen)
         z = self.encoder.latent(features)
         if self.objective is not None:
-            reward = batch.reward if config.objective_reward == "one-step" else batch.n_step_reward
-            losses, metrics = self.objective.losses(z, batch.action, reward, z_next[0], self.actor.mean)
+            losses, metrics = self.objective.losses(z, batch.action, batch.reward, z_next[0], self.actor.mean)
 
         q, target = self.critic(self._critic_view(z), batch.action), self.target(batch, z_boot, std)
         losses["critic"] = td_loss(q, target)
-        steps = {"encoder": 1, "projection": config.projection_steps, "critic": 1}
-        metrics |= minimise(losses, self.weights, steps, self.optimizers)
+        metrics |= minimise(losses, self.weights, ("encoder", "critic"), self.optimizers)
         metrics |= {
             "critic/q": q[0].detach().mean(),
             "critic/target": target.mean(),
@@ -133,7 +125,7 @@ class DrQv2:
         if self.updates % config.actor_every == 0:
             with torch.no_grad():
                 z = self.encoder.latent(features)  # through the projection as it is now
-            metrics |= minimise({"actor": self.actor_loss(z, std)}, {"actor": 1.0}, {"actor": 1}, self.optimizers)
+            metrics |= minimise({"actor": self.actor_loss(z, std)}, {"actor": 1.0}, ("actor",), self.optimizers)
         if self.updates % config.target_every == 0:
             soft_update(self.target_critic.parameters(), self.critic.parameters(), config.target_rate)
         self.updates += 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Self
@@ -63,13 +63,9 @@ class AgentConfig(Checked):
     """How far the target critic moves each time (Table, "Critic soft-update rate")."""
     updates_per_step: Annotated[float, Range(0, 1_000)] = 1.0
     """Updates per agent step. The paper does not say; DrQ makes one."""
-    projection_steps: Annotated[int, Range(1, 100)] = 1
-    """Adam steps an update on the encoder's last layer. The authors' code lists it twice in an optimizer: 2."""
     batch_episodes: CountOrZero = 0
     """Batches from at most so many episodes, drawn anew for each; 0: from all. What tells episodes apart, such as the
     background, then tells few of a batch apart, and a contrastive loss has to look at the rest."""
-    one_background: bool = False
-    """Batches from one background video each. The authors' code does it; it is privileged information."""
     mixed_precision: bool = False
     """Convolutions in bfloat16: faster on processors that have it, as `cbm doctor` tells. Untested on CUDA."""
 
@@ -115,13 +111,10 @@ def critic_blocked(objective: Objective | None) -> bool:
     return objective is not None and objective.blocks_critic
 
 
-def encoder_optimizers(encoder: Encoder, objective: nn.Module | None, lr: float) -> dict[str, Adam]:
-    """The encoder's convolutions with what the objective learns, and its projection."""
+def encoder_optimizer(encoder: nn.Module, objective: nn.Module | None, lr: float) -> Adam:
+    """Of the encoder and of what the objective learns."""
     own = [] if objective is None else [p for p in objective.parameters() if p.requires_grad]
-    return {
-        "encoder": adam([*encoder.convs.parameters(), *own], lr),
-        "projection": adam(encoder.projection.parameters(), lr),
-    }
+    return adam([*encoder.parameters(), *own], lr)
 
 
 def td_loss(q: tuple[Tensor, Tensor], target: Tensor) -> Tensor:
@@ -132,27 +125,26 @@ def td_loss(q: tuple[Tensor, Tensor], target: Tensor) -> Tensor:
 def minimise(
     losses: Losses,
     weights: Mapping[str, float],
-    steps: Mapping[str, int],
-    optimizers: dict[str, Adam],
+    names: Sequence[str],
+    optimizers: Mapping[str, Adam],
     clip: float | None = None,
 ) -> Metrics:
-    """One backward pass of sum_i w_i L_i, then `steps` steps of each optimizer named there. The losses, as metrics.
+    """One backward pass of sum_i w_i L_i, then one step of each of the optimizers `names`. The losses, as metrics.
 
     `clip` is the largest norm that the gradient of all their parameters together may have.
     """
     if losses.keys() != weights.keys():
         raise CBMError(f"losses {sorted(losses)} and weights {sorted(weights)} differ")
-    chosen = {name: optimizers[name] for name in steps}
-    parameters = [p for optimizer in chosen.values() for group in optimizer.param_groups for p in group["params"]]
-    for optimizer in chosen.values():
+    chosen = [optimizers[name] for name in names]
+    parameters = [p for optimizer in chosen for group in optimizer.param_groups for p in group["params"]]
+    for optimizer in chosen:
         optimizer.zero_grad(set_to_none=True)
     total = torch.stack([weights[name] * loss for name, loss in losses.items()]).sum()
     total.backward(inputs=parameters)
     if clip is not None:
         nn.utils.clip_grad_norm_(parameters, clip)
-    for name, optimizer in chosen.items():
-        for _ in range(steps[name]):
-            optimizer.step()
+    for optimizer in chosen:
+        optimizer.step()
     return {f"loss/{name}": loss.detach() for name, loss in losses.items()}
 
 

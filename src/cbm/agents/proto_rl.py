@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from cbm import chunks
-from cbm.agents.parts import Setup, as_batch, make_encoder, minimise, seeded, td_loss
+from cbm.agents.parts import Setup, adam, as_batch, encoder_optimizer, make_encoder, minimise, seeded, td_loss
 from cbm.agents.sac import SAC, SACConfig
 from cbm.augment import draw_shifts, shift
 from cbm.nets import Encoder, count_features
@@ -93,6 +93,8 @@ class ProtoRL(SAC):
             features = count_features(setup.obs_shape, config.conv_channels, config.conv_strides)
             proto = Proto(config.proto, latent_dim=features, action_dim=setup.action_dim)
         super().__init__(config, setup, proto)
+        self.optimizers["encoder"] = encoder_optimizer(self.encoder.convs, proto, config.lr)
+        self.optimizers["projection"] = adam(self.encoder.projection.parameters(), config.lr)
         self.target_encoder = deepcopy(self.encoder).requires_grad_(False)
         self.modules["target_encoder"] = self.target_encoder
 
@@ -123,8 +125,8 @@ class ProtoRL(SAC):
         with torch.no_grad():
             target = reward + batch.n_step_discount * self.soft_value(self.encoder.latent(features_next))
         q = self.critic(z, batch.action)
-        steps = {"critic": 1, "projection": config.projection_steps}
-        metrics |= minimise({"critic": td_loss(q, target)}, {"critic": 1.0}, steps, self.optimizers)
+        critic = ("critic", "projection")
+        metrics |= minimise({"critic": td_loss(q, target)}, {"critic": 1.0}, critic, self.optimizers)
         return metrics | self._finish_update(features, q[0], target)
 
     def _update_encoder(self, now: tuple[Tensor, Tensor], then: tuple[Tensor, Tensor], batch: Batch) -> Metrics:
@@ -140,7 +142,7 @@ class ProtoRL(SAC):
             ]
         )
         losses, metrics = proto.losses(features, batch.action, batch.reward, slow, self.actor.mean)
-        metrics |= minimise(losses, proto.weights, {"encoder": 1}, self.optimizers)
+        metrics |= minimise(losses, proto.weights, ("encoder",), self.optimizers)
         soft_update(self.target_encoder.parameters(), self.encoder.parameters(), rate)
         proto.follow(rate)
         return metrics

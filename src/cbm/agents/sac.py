@@ -17,7 +17,7 @@ from cbm.agents.parts import (
     Setup,
     adam,
     as_batch,
-    encoder_optimizers,
+    encoder_optimizer,
     make_encoder,
     minimise,
     pack,
@@ -82,9 +82,11 @@ class SAC:
             self.modules["objective"] = objective
         for module in self.modules.values():
             module.to(self.device)
-        self.optimizers = encoder_optimizers(self.encoder, objective, config.lr)
-        self.optimizers["critic"] = adam(self.critic.parameters(), config.lr)
-        self.optimizers["actor"] = adam(self.actor.parameters(), config.lr)
+        self.optimizers = {
+            "encoder": encoder_optimizer(self.encoder, objective, config.lr),
+            "critic": adam(self.critic.parameters(), config.lr),
+            "actor": adam(self.actor.parameters(), config.lr),
+        }
         if config.learn_temperature:
             lr = config.lr if config.temperature_lr is None else config.temperature_lr
             self.optimizers["temperature"] = adam(self.temperature.parameters(), lr, config.temperature_beta1)
@@ -105,13 +107,7 @@ class SAC:
     def sample(self, replay: Replay, generator: np.random.Generator) -> Batch:
         """A batch of the kind that `update` wants."""
         config = self.config
-        return replay.sample(
-            config.batch_size,
-            generator,
-            discount=config.discount,
-            episodes=config.batch_episodes,
-            one_background=config.one_background,
-        )
+        return replay.sample(config.batch_size, generator, discount=config.discount, episodes=config.batch_episodes)
 
     def _shifted(self, obs: Tensor, learns: bool = False, features: bool = False) -> Work:
         return shifted(self.encoder, obs, self.config.shift_pad, self.generator, learns, features)
@@ -149,11 +145,9 @@ class SAC:
     def _update_actor(self, z: Tensor) -> Metrics:
         actor_loss, log_pi = self.actor_loss(z)
         losses, alpha = {"actor": actor_loss}, self.temperature()
-        steps = {"actor": 1}
         if self.config.learn_temperature:
             losses["temperature"] = (alpha * (-log_pi + self.setup.action_dim).detach()).mean()
-            steps["temperature"] = 1
-        metrics = minimise(losses, dict.fromkeys(losses, 1.0), steps, self.optimizers)
+        metrics = minimise(losses, dict.fromkeys(losses, 1.0), [*losses], self.optimizers)
         return metrics | {"actor/entropy": -log_pi.detach().mean(), "actor/temperature": alpha.detach()}
 
     @torch.no_grad()

@@ -121,8 +121,7 @@ class SVEA(SAC):
             "critic": td_loss(q, target),
             "critic_augmented": td_loss(self.critic(z_augmented, batch.action), target),
         }
-        steps = {"encoder": 1, "projection": config.projection_steps, "critic": 1}
-        metrics = minimise(losses, self.weights, steps, self.optimizers)
+        metrics = minimise(losses, self.weights, ("encoder", "critic"), self.optimizers)
         if self.updates % config.target_every == 0:
             soft_update(self.target_encoder.parameters(), self.encoder.parameters(), config.encoder_rate)
         return metrics | self._finish_update(features, q[0], target)

@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from cbm.agents.released.parts import ReleasedCBM
 from cbm.objectives.cbm import CBM, CBMConfig, log_assignment
 from cbm.objectives.proto import Proto
 
@@ -37,9 +38,10 @@ def prototype_space(agent: Any) -> PrototypeSpace | None:
     objective = getattr(agent, "objective", None)
     if isinstance(objective, CBM):
         c = objective.prototypes.detach()
-        if objective.config.assignment == "transition":  # of the preset `released`: z is compared with what follows c
-            c = objective.transition(c, agent.actor.mean(c))
         return PrototypeSpace(c, lambda z: log_assignment(z, c, objective.config))
+    if isinstance(objective, ReleasedCBM):  # z is compared with where the policy takes a prototype
+        anchors = objective.anchors(agent.actor.mean)
+        return PrototypeSpace(anchors, lambda z: objective.log_assignment(z, anchors))
     if isinstance(objective, Proto):
         points = F.normalize(objective.prototypes.detach(), dim=1)
         temperature = objective.config.temperature

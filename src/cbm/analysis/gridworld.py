@@ -68,7 +68,7 @@ class Learned:
     def distance(self, reward: np.ndarray) -> np.ndarray:
         """CBM's |r - r'| + ||z' - z''|| between every two pictures: each in turn in the place of a prototype."""
         r = torch.from_numpy(reward).float()
-        reward_part, latent_part = distance_parts(r, self.z_next, r, self.z_next, CBMConfig())
+        reward_part, latent_part = distance_parts(r, self.z_next, r, self.z_next, CBMConfig.unit_latents)
         return (reward_part + latent_part).numpy()
 
 

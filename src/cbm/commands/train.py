@@ -35,11 +35,12 @@ class TrainArgs:
     """Task of the suite; cartpole-swingup if nothing is said."""
     agent: str = "drqv2+cbm"
     """drq, drqv2, proto, svea or tpc; the first two alone or with an objective: drqv2+cbm, +dynamics, +bisim-nce, +dbc,
-    +simsr. Or one of an installed package (docs/extending.md)."""
+    +simsr. released-drqv2-cbm, released-drq-cbm: the code of CBM's authors. Or one of an installed package
+    (docs/extending.md)."""
     distraction: str = "none"
     """none, easy, medium, hard, background, camera, color."""
     preset: str = "paper"
-    """paper, laptop, released."""
+    """paper, laptop, released (the authors' code, for drqv2+cbm and drq+cbm)."""
     seed: int = 0
     """Decides everything that is random in the run; 0 or more."""
     out: Path | None = None
@@ -203,9 +204,11 @@ def run_config(args: TrainArgs) -> RunConfig:
     if args.steps is not None:
         overrides.append(("training.total_steps", str(args.steps)))
     if args.prototypes is not None:
-        if "+cbm" not in args.agent:
+        chosen = make_config(args.agent, env, args.preset)
+        parts = [part for part in ("agent", "objective") if hasattr(getattr(chosen, part), "prototypes")]
+        if not parts:
             raise CBMError(f"--prototypes goes with agents that carry CBM, such as drqv2+cbm, not with {args.agent}.")
-        overrides.append(("objective.prototypes", str(args.prototypes)))
+        overrides.append((f"{parts[0]}.prototypes", str(args.prototypes)))
     if args.mixed_precision:
         overrides.append(("agent.mixed_precision", "true"))
     return make_config(args.agent, env, args.preset, args.seed, [*overrides, *_overrides(args)])

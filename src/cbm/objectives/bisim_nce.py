@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Tensor
 
 from cbm.nets import Transition
-from cbm.objectives.cbm import CBMConfig, bisimulation_distance
+from cbm.objectives.cbm import distance_parts
 from cbm.ops import info_nce
 from cbm.ranges import Positive, Weight, Width
 from cbm.settings import Checked
@@ -26,17 +25,8 @@ class BisimNCEConfig(Checked):
     """Width of the transition model (appendix, "Network Architecture")."""
     unit_latents: bool = True
     """Next latents have length 1 in the distance, as in `CBMConfig`."""
-    reward_distance: Literal["absolute", "squared"] = "absolute"
-    """As in `CBMConfig`."""
-    latent_distance: Literal["euclidean", "cosine"] = "euclidean"
-    """As in `CBMConfig`."""
     contrast_weight: Weight = 1.0
     """Weight of the contrastive loss beside L_P, as that of L_CBM."""
-
-    @classmethod
-    def released(cls) -> BisimNCEConfig:
-        """The distance of CBM in the authors' code; they did not publish this ablation."""
-        return cls(reward_distance="squared", latent_distance="cosine")
 
 
 def nearest(distance: Tensor) -> Tensor:
@@ -53,11 +43,6 @@ class BisimNCE(Objective):
     ) -> None:
         super().__init__()
         self.config = BisimNCEConfig() if config is None else config
-        self.metric = CBMConfig(
-            unit_latents=self.config.unit_latents,
-            reward_distance=self.config.reward_distance,
-            latent_distance=self.config.latent_distance,
-        )
         self.reward_scale = reward_scale
         self.weights = {"dynamics": 1.0, "contrast": self.config.contrast_weight}
         self.transition = Transition(latent_dim, action_dim, self.config.transition_hidden)
@@ -67,7 +52,8 @@ class BisimNCE(Objective):
     ) -> tuple[Losses, Metrics]:
         """L_P, and InfoNCE with argmin_{j != i} |r_i - r_j| + ||z_i' - z_j'|| as the positive of z_i."""
         temperature, z_next, reward = self.config.temperature, z_next.detach(), self.reward_scale * reward.squeeze(1)
-        d = bisimulation_distance(reward, z_next, reward, z_next, self.metric)  # (B, B)
+        reward_part, latent_part = distance_parts(reward, z_next, reward, z_next, self.config.unit_latents)
+        d = reward_part + latent_part  # (B, B)
         positive = nearest(d)
         contrast, found = info_nce(z, z, temperature, positive)
         dynamics, accuracy = info_nce(self.transition(z, action), z_next, temperature)

@@ -18,7 +18,8 @@ from cbm.types import Losses, Metrics, Objective, Policy
 
 @dataclass(frozen=True)
 class CBMConfig(Checked):
-    """Defaults follow the paper; "Table" is its "CBM list of hyperparameters". `released()`: the authors' code."""
+    """Defaults follow the paper; "Table" is its "CBM list of hyperparameters". The authors' code is an agent of its own
+    (`cbm.agents.released`)."""
 
     prototypes: Annotated[int, Range(2, 65_536)] = 128
     """K (Table)."""
@@ -37,53 +38,22 @@ class CBMConfig(Checked):
     say so; the dynamics loss does, and SwAV, where z^T c comes from, normalises both. Without it a 50-d tanh latent is
     4 to 7 long: at tau = 0.1 the softmax is nearly one-hot, and a reward in [0, 1] hardly counts beside the latent
     distance. False takes the formulas by the letter."""
-    reward_distance: Literal["absolute", "squared"] = "absolute"
-    """|r - r_c| (section "Approximating Bisimulation Metrics"). The authors' code: (r - r_c)^2, at most 2."""
-    latent_distance: Literal["euclidean", "cosine"] = "euclidean"
-    """||z' - c'|| (same section). The authors' code: 1 - cosine."""
-    assignment: Literal["prototype", "transition"] = "prototype"
-    """What the predicted assignment compares z with: c (section "Algorithm"), or P(c, pi(c)) (the authors' code)."""
-    reward_start: Literal["sampled", "averaged"] = "sampled"
-    """Prototype rewards begin as rewards out of replay (the paper), or as the first batch average (the code)."""
     reward_average: Literal["actual", "balanced"] = "actual"
     """Eq. 3 multiplies q_k^T r by K / B, since balanced codes sum to B / K ("balanced"). A few Sinkhorn iterations
     leave sums of 0.4 to 2 times that, and a reward that is as wrong; "actual" divides by the sum itself: the same where
     codes are balanced, and an average everywhere."""
     cluster_weight: Weight = 1.0
-    """Weight of L_CBM beside L_P (appendix, algorithm: their sum). The authors' gradient lacks 1 / tau: 0.1."""
-
-    @classmethod
-    def released(cls) -> CBMConfig:
-        """Every departure of the authors' code from the paper that lies in the objective."""
-        return cls(
-            reward_distance="squared",
-            latent_distance="cosine",
-            assignment="transition",
-            reward_start="averaged",
-            cluster_weight=0.1,
-        )
-
-
-def bisimulation_distance(reward: Tensor, z_next: Tensor, r_c: Tensor, c_next: Tensor, config: CBMConfig) -> Tensor:
-    """d(z_i, c_j) = |r_i - r_j^c| + ||z_i' - c_j'||, for rewards (B,) and (K,), latents (B, D) and (K, D): (B, K)."""
-    reward_part, latent_part = distance_parts(reward, z_next, r_c, c_next, config)
-    return reward_part + latent_part
+    """Weight of L_CBM beside L_P (appendix, algorithm: their sum)."""
 
 
 def distance_parts(
-    reward: Tensor, z_next: Tensor, r_c: Tensor, c_next: Tensor, config: CBMConfig
+    reward: Tensor, z_next: Tensor, r_c: Tensor, c_next: Tensor, unit_latents: bool
 ) -> tuple[Tensor, Tensor]:
-    """The two terms of `bisimulation_distance`."""
-    difference = reward[:, None] - r_c[None, :]
-    if config.reward_distance == "absolute":
-        reward_part = difference.abs()
-    else:
-        reward_part = difference.square().clamp(max=2.0)
-    if config.latent_distance == "cosine":
-        return reward_part, 1.0 - cosine(z_next, c_next)
-    if config.unit_latents:
+    """The two terms of d(z_i, c_j) = |r_i - r_j^c| + ||z_i' - c_j'||, for rewards (B,) and (K,), latents (B, D) and
+    (K, D): (B, K) each."""
+    if unit_latents:
         z_next, c_next = F.normalize(z_next, dim=-1), F.normalize(c_next, dim=-1)
-    return reward_part, torch.cdist(z_next, c_next)
+    return (reward[:, None] - r_c[None, :]).abs(), torch.cdist(z_next, c_next)
 
 
 def log_assignment(z: Tensor, c: Tensor, config: CBMConfig) -> Tensor:
@@ -97,6 +67,24 @@ def average_rewards(q: Tensor, reward: Tensor, config: CBMConfig) -> Tensor:
     batch, prototypes = q.shape
     share = q.sum(dim=0).clamp_min(1e-8) if config.reward_average == "actual" else batch / prototypes
     return (q.T @ reward) / share
+
+
+@torch.no_grad()
+def cluster_metrics(
+    log_p: Tensor, q: Tensor, accuracy: Tensor, r_c: Tensor, reward_part: Tensor, latent_part: Tensor
+) -> Metrics:
+    """What can be said of assignments p and q (B, K), of prototype rewards, and of the terms of the distance."""
+    p = log_p.exp()
+    return {
+        "cbm/p_entropy": entropy(p),
+        "cbm/q_entropy": entropy(q),
+        "cbm/prototypes_used": entropy(p.mean(dim=0, keepdim=True)).exp(),
+        "cbm/agreement": (p.argmax(dim=1) == q.argmax(dim=1)).float().mean(),
+        "cbm/dynamics_accuracy": accuracy,
+        "cbm/prototype_reward_std": r_c.std(),
+        "cbm/reward_distance": reward_part.mean(),
+        "cbm/latent_distance": latent_part.mean(),
+    }
 
 
 class CBM(Objective):
@@ -133,37 +121,19 @@ class CBM(Objective):
         config, c = self.config, self.prototypes
         reward, z_next = self.reward_scale * reward.squeeze(1), z_next.detach()
         with torch.no_grad():
-            action_c = policy(c)
-            self._start_rewards(reward)
-            parts = distance_parts(reward, z_next, self.r_c, self.transition(c, action_c), config)
+            if self.training and not self.started:
+                self._start_rewards(reward)
+            parts = distance_parts(reward, z_next, self.r_c, self.transition(c, policy(c)), config.unit_latents)
             q = sinkhorn(-(parts[0] + parts[1]), config.epsilon, config.sinkhorn_iterations)  # Eq. 2
             if self.training:
-                self._follow_rewards(average_rewards(q, reward, config))
-        anchor = c if config.assignment == "prototype" else self.transition(c, action_c)
-        log_p = log_assignment(z, anchor, config)
+                self.r_c.lerp_(average_rewards(q, reward, config), config.reward_rate)  # Eq. 4
+        log_p = log_assignment(z, c, config)
         dynamics, accuracy = info_nce(self.transition(z, action), z_next, config.temperature)
         losses = {"dynamics": dynamics, "cluster": soft_cross_entropy(log_p, q)}
-        return losses, self._metrics(log_p.detach().exp(), q, accuracy, *parts)
+        return losses, cluster_metrics(log_p, q, accuracy, self.r_c, *parts)
 
     def _start_rewards(self, reward: Tensor) -> None:
-        if self.training and not self.started and self.config.reward_start == "sampled":
-            draws = torch.arange(len(self.r_c), device=reward.device) % len(reward)  # the batch is random already
-            self.r_c.copy_(reward[draws])
-            self.started.fill_(True)
-
-    def _follow_rewards(self, average: Tensor) -> None:
-        """r_c <- beta * average + (1 - beta) * r_c, Eq. 4."""
-        self.r_c.lerp_(average, self.config.reward_rate if self.started else 1.0)
+        """Rewards out of replay."""
+        draws = torch.arange(len(self.r_c), device=reward.device) % len(reward)  # the batch is random already
+        self.r_c.copy_(reward[draws])
         self.started.fill_(True)
-
-    def _metrics(self, p: Tensor, q: Tensor, accuracy: Tensor, reward_part: Tensor, latent_part: Tensor) -> Metrics:
-        return {
-            "cbm/p_entropy": entropy(p),
-            "cbm/q_entropy": entropy(q),
-            "cbm/prototypes_used": entropy(p.mean(dim=0, keepdim=True)).exp(),
-            "cbm/agreement": (p.argmax(dim=1) == q.argmax(dim=1)).float().mean(),
-            "cbm/dynamics_accuracy": accuracy,
-            "cbm/prototype_reward_std": self.r_c.std(),
-            "cbm/reward_distance": reward_part.mean(),
-            "cbm/latent_distance": latent_part.mean(),
-        }

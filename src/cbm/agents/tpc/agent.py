@@ -180,7 +180,7 @@ class TPC:
     def update(self, batch: Sequences, env_step: int) -> Metrics:
         batch = batch.to(self.device)
         losses, beliefs, metrics = self.model_losses(batch)
-        metrics |= minimise(losses, self.weights, {"model": 1}, self.optimizers, self.config.clip)
+        metrics |= minimise(losses, self.weights, ("model",), self.optimizers, self.config.clip)
         if self.updates % self.config.target_every == 0:
             self.target_critic.load_state_dict(self.critic.state_dict())
         if self.updates >= self.config.model_first:
@@ -240,9 +240,9 @@ class TPC:
         returns = lambda_returns(reward, value, config.discount, config.return_lambda)  # (horizon - 1, N, 1)
         weight = config.discount ** torch.arange(len(returns), device=self.device)[:, None, None]
         actor_loss = -(weight * returns).mean()
-        metrics = minimise({"actor": actor_loss}, {"actor": 1.0}, {"actor": 1}, self.optimizers, config.clip)
+        metrics = minimise({"actor": actor_loss}, {"actor": 1.0}, ("actor",), self.optimizers, config.clip)
         critic_loss = unit_gaussian(self.critic(feature[:-1].detach()), returns.detach(), weight)
-        metrics |= minimise({"critic": critic_loss}, {"critic": 1.0}, {"critic": 1}, self.optimizers, config.clip)
+        metrics |= minimise({"critic": critic_loss}, {"critic": 1.0}, ("critic",), self.optimizers, config.clip)
         return metrics | {
             "tpc/imagined_reward": reward.detach().mean(),
             "tpc/imagined_return": returns.detach().mean(),

@@ -1,0 +1,250 @@
+"""The authors' DrQ-v2 + CBM and DrQ + CBM."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from cbm import chunks
+from cbm.agents.controller import Reactive
+from cbm.agents.parts import (
+    AgentConfig,
+    Setup,
+    adam,
+    as_batch,
+    encoder_optimizer,
+    make_encoder,
+    minimise,
+    pack,
+    seeded,
+    shifted,
+    td_loss,
+    unpack,
+)
+from cbm.agents.released.parts import REWARDS, ReleasedCBM, SlowTanhActor, WiderGaussianActor, sample_windows
+from cbm.agents.sac import Temperature
+from cbm.errors import CBMError
+from cbm.nets import Critic, initialise
+from cbm.ops import linear_schedule, noisy_action, soft_update, squashed_gaussian
+from cbm.ranges import Positive, Range, Weight, Width
+from cbm.replay import Replay
+from cbm.types import Batch, Metrics
+
+
+@dataclass(frozen=True)
+class ReleasedConfig(AgentConfig):
+    """Sizes and rates, which are those of the paper's table; what makes it the authors' code has no setting."""
+
+    prototypes: Annotated[int, Range(2, 65_536)] = 128
+    """K."""
+    tau: Positive = 0.1
+    """Softmax temperature, of the predicted assignment and of the dynamics loss."""
+    epsilon: Positive = 0.05
+    """Sinkhorn regularisation."""
+    sinkhorn_iterations: Annotated[int, Range(1, 10_000)] = 3
+    """SwAV and Proto-RL, on which CBM builds."""
+    reward_rate: Annotated[float, Range(0, 1, above=True)] = 0.01
+    """beta, how fast prototype rewards follow the batch."""
+    transition_hidden: Width = 256
+    """Width of the transition model."""
+    noise_clip: Weight = 0.3
+    """DrQ-v2's bound of the noise on target and learned actions."""
+    first_temperature: Positive = 0.1
+    """Where DrQ's weight of the entropy starts, which is learned."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.batch_episodes:
+            raise CBMError("agent.batch_episodes: the authors' batches come from one background video; leave it at 0")
+
+
+class Released:
+    """What the two have in common. `ahead` steps after an observation lies the one that its value is taken from."""
+
+    ahead: int
+    acting = ("encoder", "actor")
+    actor: SlowTanhActor | WiderGaussianActor
+
+    def __init__(self, config: ReleasedConfig, setup: Setup, objective: None = None) -> None:
+        self.config, self.setup, self.device = config, setup, setup.device
+        with seeded(setup.seed):
+            self.encoder = make_encoder(config, setup, pixel_offset=0.0)
+            self.critic = Critic(config.feature_dim, setup.action_dim, config.hidden_dim)
+            self.objective = ReleasedCBM(config, setup.action_dim, 1.0 / setup.action_repeat)
+            self.actor = self.make_actor()
+            # The target critic sees through a projection of its own, which does not begin as a copy.
+            self.target_projection = deepcopy(self.encoder.projection).apply(initialise).requires_grad_(False)
+        self.target_critic = deepcopy(self.critic).requires_grad_(False)
+        self.modules: dict[str, nn.Module] = {
+            "encoder": self.encoder,
+            "actor": self.actor,
+            "critic": self.critic,
+            "target_critic": self.target_critic,
+            "target_projection": self.target_projection,
+            "objective": self.objective,
+        }
+        for module in self.modules.values():
+            module.to(self.device)
+        self.optimizers = {
+            "encoder": encoder_optimizer(self.encoder.convs, self.objective, config.lr),
+            "projection": adam(self.encoder.projection.parameters(), config.lr),
+            "critic": adam(self.critic.parameters(), config.lr),
+            "actor": adam(self.actor.parameters(), config.lr),
+        }
+        self.weights = {"critic": 0.5, **self.objective.weights}  # the mean over the two critics
+        self.generator = torch.Generator(self.device).manual_seed(setup.seed)
+        self.updates = 0
+
+    def make_actor(self) -> SlowTanhActor | WiderGaussianActor:
+        raise NotImplementedError
+
+    def sample(self, replay: Replay, generator: np.random.Generator) -> Batch:
+        """A batch of the kind that `update` wants."""
+        return sample_windows(replay, self.config.batch_size, generator, self.config.discount, self.ahead)
+
+    def update(self, batch: Batch, env_step: int) -> Metrics:
+        config, batch = self.config, batch.to(self.device)
+        seen = [self._shifted(batch.obs, learns=True), self._shifted(batch.next_obs)]
+        if self.ahead > 1:
+            seen.append(self._shifted(batch.boot_obs))
+        features, features_next, *features_boot = chunks.run(seen)
+        z = self.encoder.latent(features)
+        with torch.no_grad():
+            z_next = self.encoder.latent(features_next)
+            target = self.target(batch, features_boot[0] if features_boot else features_next, env_step)
+        losses, metrics = self.objective.losses(z, batch.action, batch.n_step_reward, z_next, self.actor.mean)
+        q = self.critic(z.detach(), batch.action)
+        losses["critic"] = td_loss(q, target)
+        metrics |= minimise(losses, self.weights, ("encoder", "projection", "critic"), self.optimizers)
+        self.optimizers["projection"].step()  # it is in their optimizer twice
+        metrics |= {
+            "critic/q": q[0].detach().mean(),
+            "critic/target": target.mean(),
+            "z/std": z.detach().std(dim=0).mean(),
+        }
+        if self.updates % config.target_every == 0:
+            soft_update(self.target_critic.parameters(), self.critic.parameters(), config.target_rate)
+            projection = self.encoder.projection.parameters()
+            soft_update(self.target_projection.parameters(), projection, config.target_rate)
+        if self.updates % config.actor_every == 0:
+            with torch.no_grad():
+                z = self.encoder.latent(features)  # through the projection as it is now
+            metrics |= self._update_actor(z, env_step)
+        self.updates += 1
+        return metrics
+
+    def target(self, batch: Batch, features: Tensor, env_step: int) -> Tensor:
+        """What Q should be, (B, 1), for features of `boot_obs`."""
+        raise NotImplementedError
+
+    def _update_actor(self, z: Tensor, env_step: int) -> Metrics:
+        raise NotImplementedError
+
+    def _shifted(self, obs: Tensor, learns: bool = False) -> chunks.Work:
+        return shifted(self.encoder, obs, self.config.shift_pad, self.generator, learns, features=True)
+
+    def _target_q(self, features: Tensor, action: Tensor) -> Tensor:
+        return torch.minimum(*self.target_critic(torch.tanh(self.target_projection(features)), action))
+
+    @torch.no_grad()
+    def encode(self, obs: np.ndarray | Tensor) -> Tensor:
+        """Latents (N, D) of observations (N, C, H, W), without shifts."""
+        return self.encoder(as_batch(obs, self.device))
+
+    @torch.no_grad()
+    def value(self, obs: np.ndarray | Tensor) -> Tensor:
+        """min_i Q_i(z, pi(z)), (N, 1)."""
+        z = self.encode(obs)
+        return torch.minimum(*self.critic(z, self.actor.mean(z)))
+
+    def controller(self) -> Reactive:
+        return Reactive(self.encoder, self.actor)
+
+    def state_dict(self) -> dict[str, Any]:
+        return pack(self.modules, self.optimizers, self.generator, self.updates)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.updates = unpack(state, self.modules, self.optimizers, self.generator)
+
+
+class ReleasedDrQv2(Released):
+    """Their DrQ-v2 + CBM: the late reward is also the critic's."""
+
+    ahead = REWARDS
+    actor: SlowTanhActor
+
+    def make_actor(self) -> SlowTanhActor:
+        return SlowTanhActor(self.config.feature_dim, self.setup.action_dim, self.config.hidden_dim)
+
+    def noise(self, env_step: int) -> float:
+        """Standard deviation of the exploration noise."""
+        schedule = self.setup.noise
+        return linear_schedule(schedule.start, schedule.end, schedule.steps, env_step)
+
+    @torch.no_grad()
+    def act(self, obs: np.ndarray, env_step: int, explore: bool) -> np.ndarray:
+        action = self.actor(self.encode(obs))
+        if explore:
+            action = noisy_action(action, self.noise(env_step), self.generator)
+        return action.cpu().numpy().reshape(*obs.shape[:-3], -1)
+
+    def target(self, batch: Batch, features: Tensor, env_step: int) -> Tensor:
+        """y = r_{t-2} + gamma r_{t-1} + gamma^2 r_t + gamma^3 min_i Q_i'(s_{t+3}, pi(z_{t+3}) + clipped noise)."""
+        action = self._noisy(self.encoder.latent(features), env_step)
+        return batch.n_step_reward + batch.n_step_discount * self._target_q(features, action)
+
+    def actor_loss(self, z: Tensor, env_step: int) -> Tensor:
+        """-min_i Q_i(z, pi(z) + clipped noise)."""
+        return -torch.minimum(*self.critic(z, self._noisy(z, env_step))).mean()
+
+    def _update_actor(self, z: Tensor, env_step: int) -> Metrics:
+        return minimise({"actor": self.actor_loss(z, env_step)}, {"actor": 1.0}, ("actor",), self.optimizers)
+
+    def _noisy(self, z: Tensor, env_step: int) -> Tensor:
+        return noisy_action(self.actor(z), self.noise(env_step), self.generator, self.config.noise_clip)
+
+
+class ReleasedDrQ(Released):
+    """Their DrQ + CBM: the critic's reward is r_t, and only CBM sees the late sum."""
+
+    ahead = 1
+    actor: WiderGaussianActor
+
+    def __init__(self, config: ReleasedConfig, setup: Setup, objective: None = None) -> None:
+        super().__init__(config, setup)
+        self.temperature = Temperature(config.first_temperature).to(self.device)
+        self.modules["temperature"] = self.temperature
+        self.optimizers["temperature"] = adam(self.temperature.parameters(), config.lr)
+
+    def make_actor(self) -> WiderGaussianActor:
+        return WiderGaussianActor(self.config.feature_dim, self.setup.action_dim, self.config.hidden_dim)
+
+    @torch.no_grad()
+    def act(self, obs: np.ndarray, env_step: int, explore: bool) -> np.ndarray:
+        z = self.encode(obs)
+        action = squashed_gaussian(self.actor(z), self.generator)[0] if explore else self.actor.mean(z)
+        return action.cpu().numpy().reshape(*obs.shape[:-3], -1)
+
+    def target(self, batch: Batch, features: Tensor, env_step: int) -> Tensor:
+        """y = r_t + gamma (min_i Q_i'(s_{t+1}, a') - alpha log pi(a' | z_{t+1})), a' ~ pi(z_{t+1})."""
+        action, log_pi = squashed_gaussian(self.actor(self.encoder.latent(features)), self.generator)
+        value = self._target_q(features, action) - self.temperature() * log_pi
+        return batch.reward + batch.n_step_discount * value
+
+    def actor_loss(self, z: Tensor, action: Tensor, log_pi: Tensor) -> Tensor:
+        """alpha log pi(a | z) - min_i Q_i(z, a)."""
+        return (self.temperature().detach() * log_pi - torch.minimum(*self.critic(z, action))).mean()
+
+    def _update_actor(self, z: Tensor, env_step: int) -> Metrics:
+        """The temperature learns first, and the actor's loss sees the new one."""
+        action, log_pi = squashed_gaussian(self.actor(z), self.generator)
+        excess = (-log_pi + self.setup.action_dim).detach()  # of the entropy, over -action_dim
+        losses = {"temperature": (self.temperature() * excess).mean()}
+        metrics = minimise(losses, {"temperature": 1.0}, ("temperature",), self.optimizers)
+        metrics |= minimise({"actor": self.actor_loss(z, action, log_pi)}, {"actor": 1.0}, ("actor",), self.optimizers)
+        return metrics | {"actor/entropy": -log_pi.detach().mean(), "actor/temperature": self.temperature().detach()}
