@@ -101,7 +101,7 @@ def test_settings_that_are_gone_are_read_over_unless_they_would_change_something
     data["agent"] |= {"projection_steps": 1, "late_rewards": False, "compile": True}
     data["objective"] |= {"assignment": "prototype"}
     assert from_json(data) == config
-    with pytest.raises(BadSetting, match="unknown setting 'objective.assignment'"):
+    with pytest.raises(BadSetting, match=r"unknown setting 'objective\.assignment'"):
         from_json(data | {"objective": data["objective"] | {"assignment": "transition"}})
 
 
