@@ -84,6 +84,7 @@ bench: setup
 	$(BIN)/cbm bench env --json > benchmarks/env.json
 	$(BIN)/cbm bench update --json > benchmarks/update.json
 	$(BIN)/cbm bench methods --json > benchmarks/methods.json
+	$(BIN)/cbm bench act --json > benchmarks/act.json
 	$(BIN)/cbm bench train --json > benchmarks/train.json
 	$(BIN)/cbm bench study --json > benchmarks/study.json
 

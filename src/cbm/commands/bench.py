@@ -15,7 +15,7 @@ from cbm.bench import Row
 
 
 def bench(
-    what: Positional[Literal["env", "update", "methods", "train", "study"]],
+    what: Positional[Literal["env", "update", "methods", "act", "train", "study"]],
     as_json: Annotated[bool, arg(name="json")] = False,
     quick: bool = False,
 ) -> int:
@@ -23,7 +23,7 @@ def bench(
 
     Args:
         what: env (rendering and distractions), update (one gradient step), methods (one `laptop` step of each),
-            train (everything around it), study (launchers; needs Ray).
+            act (one decision, agent and ONNX file), train (everything around it), study (launchers; needs Ray).
         as_json: print one JSON object with a list `rows`.
         quick: fewer repetitions; the figures are rougher.
     """
