@@ -141,7 +141,8 @@ def trace(controller: Controller, shape: tuple[int, int, int]) -> ExportedProgra
     if controller.memory_dim:
         inputs.append(torch.zeros(2, controller.memory_dim))
     batch = torch.export.Dim("batch")
-    return torch.export.export(controller, tuple(inputs), dynamic_shapes=tuple({0: batch} for _ in inputs))
+    with torch.no_grad():
+        return torch.export.export(controller, tuple(inputs), dynamic_shapes=tuple({0: batch} for _ in inputs))
 
 
 def largest_difference(agent: Agent, policy: Policy, memory_dim: int, obs: np.ndarray) -> float:

@@ -212,6 +212,30 @@ def test_a_film_plays(page_file, open_page):
     assert film.evaluate("film => film.paused")
 
 
+def test_a_film_shows_a_still_until_it_is_played(page_file, open_page):
+    """A picture of its own size in the page itself, so that it is there before the film is, and on phones."""
+    page = open_page(page_file)
+    page.locator("#films").scroll_into_view_if_needed()
+    until(page, "document.querySelector('#films video').poster")
+    read = """film => new Promise((done) => {
+        const still = new Image();
+        still.onload = () => {
+            const canvas = document.createElement("canvas");
+            [canvas.width, canvas.height] = [still.naturalWidth, still.naturalHeight];
+            const pen = canvas.getContext("2d");
+            pen.drawImage(still, 0, 0);
+            const { data } = pen.getImageData(0, 0, canvas.width, canvas.height);
+            done([canvas.width, canvas.height, new Set(data).size, Math.max(...data.filter((_, i) => i % 4 < 3))]);
+        };
+        still.src = film.poster;
+    })"""
+    width, height, colours, brightest = page.locator("#films video").first.evaluate(read)
+    assert (width, height) == (360, 197)  # of 672 x 368
+    assert colours > 50
+    assert brightest > 60  # not black
+    assert page.locator("#films video").first.get_attribute("poster").startswith("data:image/webp;base64,")
+
+
 def test_pictures_open(page_file, open_page):
     page = open_page(page_file)
     page.locator("#pictures").scroll_into_view_if_needed()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import io
 import json
 import os
 import signal
@@ -13,6 +14,7 @@ import threading
 from contextlib import contextmanager
 
 import pytest
+from PIL import Image
 from synthetic import _eval, write_run
 from waiting import until
 
@@ -66,6 +68,20 @@ def test_films_are_served_in_ranges(tmp_path):
             assert (answer.status, body) == (status, content)
         assert ask(server, film, "HEAD")[0].headers["Content-Length"] == str(len(whole))
         assert ask(server, film)[0].headers["Content-Type"] == "video/mp4"
+
+
+def test_a_film_has_a_still_and_other_files_have_none(tmp_path):
+    write_run(tmp_path / "run", analysed=True)
+    with serving(tmp_path) as server:
+        media = json.loads(ask(server, "/data.json")[1])["runs"][0]["media"]
+        (film,) = [medium for medium in media if medium["kind"] == "film"]
+        answer, body = ask(server, f"/{film['poster']}")
+        assert (answer.status, answer.headers["Content-Type"]) == (200, "image/webp")
+        with Image.open(io.BytesIO(body)) as still:
+            assert still.size == (360, 197)
+        others = [medium for medium in media if medium["kind"] != "film"]
+        assert not any("poster" in medium for medium in others)
+        assert ask(server, "/" + others[0]["url"].replace("media/", "poster/", 1))[0].status == 404
 
 
 def test_only_what_is_listed_is_served_and_only_to_this_machine(tmp_path):

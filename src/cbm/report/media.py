@@ -24,6 +24,7 @@ from cbm.analysis.labels import Labels
 from cbm.analysis.runs import Problem, Run
 from cbm.files import Unreadable, open_file, read_file, read_object
 from cbm.report.data import final_return, run_id
+from cbm.report.poster import poster_url
 
 Kind = Literal["film", "figure", "tsne", "frames"]
 CAPTIONS: dict[str, str] = {  # in this order on the page; others follow
@@ -74,7 +75,7 @@ class Embedded:
     """The media that a page carries, by key; what it could not carry, and what could not be read."""
 
     texts: Mapping[str, str]
-    about: Mapping[str, Mapping[str, Any]]  # what shrinking changed, by key
+    about: Mapping[str, Mapping[str, Any]]  # what shrinking changed and stills of films, by key
     left_out: Sequence[Medium]
     problems: Sequence[Problem]
 
@@ -177,12 +178,13 @@ def embed(media: Sequence[Medium], runs: Sequence[Run], labels: Sequence[Labels]
             problems.append(Problem(medium.path, f"cannot be shown ({_reason(error)}); left out"))
             continue
         text = data if isinstance(data, str) else base64.b64encode(data).decode()
-        if len(text) > budget:
+        size = len(text) + len(changed.get("poster", ""))
+        if size > budget:
             left_out.append(medium)
-            if len(text) < 100_000:  # hardly anything else will fit; do not try it all
+            if size < 100_000:  # hardly anything else will fit; do not try it all
                 budget = 0
             continue
-        budget -= len(text)
+        budget -= size
         texts[medium.key], about[medium.key] = text, changed
     return Embedded(texts, about, left_out, problems)
 
@@ -222,12 +224,13 @@ def _by_importance(media: Sequence[Medium], runs: Sequence[Run], labels: Sequenc
 
 
 def _content(medium: Medium, shrink: bool) -> tuple[bytes | str, Mapping[str, Any]]:
-    """The bytes of a medium (of an embedding: JSON) and what shrinking changed."""
+    """The bytes of a medium (of an embedding: JSON), and what the page must know besides."""
     if medium.kind == "tsne":
         return read_embedding(medium.read()), {}
     if medium.kind == "film":
         data = medium.read()
-        return (shrink_film(data) if shrink and len(data) > _SMALL_FILM else data), {}
+        still = poster_url(data)
+        return (shrink_film(data) if shrink and len(data) > _SMALL_FILM else data), {"poster": still} if still else {}
     if medium.type == TYPES[".svg"]:
         return medium.read(), {}
     return _picture(medium, shrink)

@@ -20,6 +20,8 @@ from cbm.errors import CBMError
 from cbm.report.data import page_data, run_data, run_id
 from cbm.report.media import TYPES, Medium, read_embedding
 from cbm.report.page import about, assemble, show_each, to_json
+from cbm.report.poster import TYPE as POSTER_TYPE
+from cbm.report.poster import poster
 
 _PAUSE = 1.5  # seconds for which an answer is given again without a look at the disk
 _CHUNK = 1 << 18
@@ -80,7 +82,9 @@ def _described(medium: Medium) -> dict[str, Any]:
         version = medium.path.lstat().st_mtime_ns
     except OSError:
         version = 0
-    return medium.describe() | {"url": f"media/{quote(medium.key)}?v={version}"}
+    place = f"{quote(medium.key)}?v={version}"
+    still = {"poster": f"poster/{place}"} if medium.kind == "film" else {}
+    return medium.describe() | {"url": f"media/{place}"} | still
 
 
 class Server(ThreadingHTTPServer):
@@ -110,7 +114,7 @@ def _port_hint(port: int, error: Exception) -> str:
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Three things to ask for: the page, its numbers, and the files that the numbers name."""
+    """What to ask for: the page, its numbers, the files that the numbers name, and stills of films among them."""
 
     server: Server
     protocol_version = "HTTP/1.1"
@@ -130,6 +134,8 @@ class Handler(BaseHTTPRequestHandler):
                 self._numbers()
             elif path.startswith("/media/") and (medium := self.server.board.medium(path[7:])) is not None:
                 self._medium(medium)
+            elif path.startswith("/poster/") and (medium := self.server.board.medium(path[8:])) is not None:
+                self._poster(medium)
             else:
                 self._error(HTTPStatus.NOT_FOUND)
         except (BrokenPipeError, ConnectionResetError):  # the reader went away
@@ -147,6 +153,16 @@ class Handler(BaseHTTPRequestHandler):
             self._head(HTTPStatus.NOT_MODIFIED, headers)
         else:
             self._send(text.encode(), "application/json", headers)
+
+    def _poster(self, film: Medium) -> None:
+        try:
+            picture = poster(film.read()) if film.kind == "film" else None
+        except OSError:
+            picture = None
+        if picture is None:
+            self._error(HTTPStatus.NOT_FOUND)
+        else:
+            self._send(picture, POSTER_TYPE, {"Cache-Control": "private, max-age=86400"})  # the address has a version
 
     def _medium(self, medium: Medium) -> None:
         try:

@@ -396,7 +396,10 @@ class Films extends Cards {
       const load = () => {
         video.src = media_url(medium);
       };
-      when_near(video, () => when_here(medium, load));
+      when_near(video, () => {
+        if (medium.poster) video.poster = medium.poster;
+        when_here(medium, load);
+      });
       const step = medium.step === undefined ? medium.name : `at ${steps_text(medium.step)} steps`;
       return el("figure", { class: "card" }, video, el("figcaption", {}, ...card_title(run), el("span", { class: "quiet" }, `, ${step}`)));
     });
