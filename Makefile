@@ -42,6 +42,8 @@ browser: setup
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv || \
 	  { echo "No venv module here. Type: sudo apt-get install -y python3-venv"; exit 1; }
 	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt torch
+	@$(BIN)/python -c 'import sys; sys.exit(sys.version_info >= (3, 13))' || \
+	  $(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt --no-deps dm_control  # see pyproject.toml
 	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e ".[train,export,cluster,dev]"
 	@touch $@
 
