@@ -47,7 +47,7 @@ def test_the_sky_alone_is_nearly_exact_in_fast_mode(make):
     fast, exact = (make("reacher-easy", "background", renderer=mode, frame_stack=1) for mode in ("fast", "exact"))
     a, b = fast.reset(seed=0)[0].astype(int), exact.reset(seed=0)[0].astype(int)
     margin = np.s_[:, :10, :]  # above reacher's arena there is nothing but sky
-    assert np.abs(a[margin] - b[margin]).mean() < 0.2
+    assert np.abs(a[margin] - b[margin]).mean() < 0.3
 
 
 def test_dm_controls_own_render_still_works_between_ours(make):
