@@ -202,7 +202,10 @@ def numbers_of(config: RunConfig) -> list[tuple[str, Any, Any]]:
             value = getattr(part, field.name)
             if is_dataclass(value):
                 walk(value, f"{prefix}{field.name}.")
-            elif re.search(r"\b(int|float)\b", str(get_type_hints(type(part))[field.name])):
+            elif (
+                re.search(r"\b(int|float)\b", hint := str(get_type_hints(type(part))[field.name]))
+                and "Mapping" not in hint
+            ):
                 found.append((prefix + field.name, part, hints[field.name]))
 
     walk(config, "")

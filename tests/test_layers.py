@@ -16,7 +16,7 @@ SOURCE = Path(cbm.__file__).parent
 LAYERS = [
     {"errors", "memory", "child", "trust", "files", "ranges"},
     {"registry", "tasks", "seeds", "film", "jsonl", "run_dir", "settings", "types"},
-    {"threads"},
+    {"threads", "conditions"},
     {"chunks", "ops"},
     {"nets", "augment", "replay"},
     {"objectives", "envs"},

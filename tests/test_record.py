@@ -9,9 +9,13 @@ import numpy as np
 import pytest
 import tyro
 
+from cbm.analysis.probe import RandomActions
 from cbm.commands.train import VERBS
 from cbm.config import read_config
+from cbm.envs import make_env
 from cbm.envs.adapt import PixelTask
+from cbm.envs.preview import film as preview
+from cbm.envs.preview import watch
 from cbm.errors import CBMError
 from cbm.evaluation import Job, play
 from cbm.jsonl import read_lines
@@ -69,3 +73,20 @@ def test_filming_does_not_change_the_episode(tmp_path: Path) -> None:
     env = PixelTask(PixelDot("rgb_array"), 24, 3, 1)
     filmed = film_episode(Push(), env, Job("train", 3), 0, tmp_path / "x.mp4", "toy")  # type: ignore[arg-type]
     assert filmed == play(Push(), env, Job("train", 3), 0)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("repeat", "fps"), [(None, 20.0), (5, 8.0)])
+def test_a_film_runs_as_fast_as_what_it_shows(repeat: int | None, fps: float, tmp_path: Path) -> None:
+    env = make_env("walker-walk", action_repeat=repeat, render_mode="rgb_array", task_kwargs={"time_limit": 0.25})
+    film_episode(RandomActions(env.action_space, 0), env, Job("train", 0), 0, tmp_path / "x.mp4", "")
+    preview(tmp_path / "y.mp4", list(watch({"task": "walker-walk", "action_repeat": repeat}, 1, 3, seed=0)))
+    for name in ("x.mp4", "y.mp4"):
+        with av.open(str(tmp_path / name)) as container:
+            assert float(container.streams.video[0].average_rate or 0) == fps
+    env.close()
+
+
+def test_a_repeat_slows_the_film_of_any_environment_down() -> None:
+    dot = PixelDot()
+    dot.metadata = {"render_modes": [], "render_fps": 30}
+    assert PixelTask(dot, 32, 3, action_repeat=4).metadata["render_fps"] == 7.5

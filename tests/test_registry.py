@@ -1,4 +1,4 @@
-"""Agents and objectives of other packages: the example of docs/ as pip would leave it, and packages that are wrong."""
+"""Agents, objectives and distractions of other packages: the examples of docs/, and packages that are wrong."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cbm.objectives import ObjectiveEntry
 from cbm.registry import Registry, installed_packages
 from toy import cbm, tiny_options
 
-EXAMPLE = Path(__file__).parents[1] / "docs" / "examples" / "reward_objective"
+EXAMPLES = Path(__file__).parents[1] / "docs" / "examples"
 
 
 def package(folder: Path, name: str, points: dict[str, dict[str, str]], version: str = "1.2") -> None:
@@ -43,11 +43,16 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+def install(name: str, site: Path) -> None:
+    """An example of docs/ as pip would leave it."""
+    project = tomllib.loads((EXAMPLES / name / "pyproject.toml").read_text())["project"]
+    package(site, project["name"], project["entry-points"], project["version"])
+    shutil.copy(EXAMPLES / name / f"{name}.py", site)
+
+
 @pytest.fixture
 def example(site: Path) -> None:
-    project = tomllib.loads((EXAMPLE / "pyproject.toml").read_text())["project"]
-    package(site, project["name"], project["entry-points"], project["version"])
-    shutil.copy(EXAMPLE / "reward_objective.py", site)
+    install("reward_objective", site)
 
 
 def registry() -> Registry[ObjectiveEntry]:
@@ -85,6 +90,38 @@ def test_its_module_may_be_imported_first() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_distraction_of_another_package_is_one_among_ours(site: Path, tmp_path: Path) -> None:
+    install("dusk_distraction", site)
+    package(site, "broken-one", {"cbm.distractions": {"broken": "no_such_module:Broken"}})
+    package(site, "wrong-one", {"cbm.distractions": {"wrong": "collections:OrderedDict"}})
+    script = (
+        "import numpy as np, cbm\n"
+        "from cbm.config import EnvConfig\nfrom cbm.errors import CBMError\n"
+        "from cbm.registry import installed_packages\n"
+        "def first(distraction, **options):\n"
+        "    env = cbm.make_env('walker-walk', distraction, size=32, **options)\n"
+        "    return env.reset(seed=0)[0].astype(int)\n"
+        "assert first('dusk', scale=0.9).mean() < first('none').mean() - 1\n"
+        "assert (first('background+dusk', scale=0.0) == first('background')).all()\n"
+        "assert EnvConfig(distraction='background+dusk').splits == ('train', 'unseen')\n"
+        "assert EnvConfig(distraction='dusk').splits == ('train',)\n"
+        "assert 'dusk-distraction' in [package.name for package in installed_packages()]\n"
+        "for name in ('dask', 'broken', 'camera+wrong'):\n"
+        "    try:\n        first(name)\n    except CBMError as error:\n        print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    mistyped, broken, wrong = done.stdout.splitlines()
+    assert "unknown distraction 'dask'. Did you mean 'dusk'?" in mistyped
+    assert all(name in mistyped for name in ("background, camera, color", "broken", "dusk", "wrong"))
+    assert "'broken' of the package broken-one 1.2 (cbm.distractions: no_such_module:Broken) does not load" in broken
+    assert "must be a subclass of Distraction, not <class 'collections.OrderedDict'>" in wrong
+    train = cbm("train", "--distraction", "camera+dusk", "--camera-scale", "0.2", "--print-config")
+    output, _ = train.communicate(timeout=120)
+    assert train.returncode == 0, output
+    assert json.loads(output)["env"]["distraction"] == "camera+dusk"
 
 
 def test_an_agent_of_another_package_carries_every_objective(site: Path) -> None:

@@ -9,29 +9,24 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from cbm import settings
+from cbm.conditions import Conditions
 from cbm.errors import CBMError, choose
 from cbm.files import read_object, write_whole
-from cbm.ranges import Count, Form, Range, Share, Steps, StepsOrZero
+from cbm.ranges import Count, Form, Range, Steps, StepsOrZero
 from cbm.settings import Checked
 from cbm.tasks import Noise, get_task
 
 
 @dataclass(frozen=True)
-class EnvConfig(Checked):
-    """What the agent sees and how it explores. Sizes follow the paper's Table "CBM list of hyperparameters"."""
-
+class _OnTask:
     task: str = "cartpole-swingup"
     """A task of the suite; `cbm.tasks.TASKS` lists them."""
-    distraction: str = "none"
-    """none, easy, medium, hard, background, camera or color."""
-    scale: Share | None = None
-    """Strength of camera and colour; None takes that of the distraction."""
-    num_videos: Count | None = None
-    """How many training videos; None takes the number of the distraction."""
-    dynamic: bool = False
-    """Distractions that move at every environment step."""
-    videos: str = "builtin"
-    """Where backgrounds come from."""
+
+
+@dataclass(frozen=True)
+class EnvConfig(Conditions, _OnTask, Checked):  # in this order a dataclass begins with the task, then the distraction
+    """What the agent sees and how it explores. Sizes follow the paper's Table "CBM list of hyperparameters"."""
+
     size: Annotated[int, Range(4, 1_024)] = 84
     """Side of a frame (Table)."""
     frame_stack: Annotated[int, Range(1, 64)] = 3
@@ -52,17 +47,21 @@ class EnvConfig(Checked):
     @property
     def splits(self) -> tuple[str, ...]:
         """The sets of videos that an evaluation plays: one where there are no videos to see."""
-        shows_videos = self.env_id is None and self.distraction in ("easy", "medium", "hard", "background")
-        return ("train", "unseen") if shows_videos else ("train",)
+        if self.env_id is not None or self.distraction == "none":
+            return ("train",)
+        from cbm.envs.distractions import shows_videos
+
+        return ("train", "unseen") if shows_videos(self) else ("train",)
 
     def resolved(self) -> EnvConfig:
-        """With the constants of the task filled in."""
+        """With the constants of the task filled in, and the parts of the distraction in one order."""
         repeat, noise = 1, Noise(1.0, 0.1, 100_000)
         if self.env_id is None:
             task = get_task(self.task)
             repeat, noise = task.action_repeat, task.noise
         return replace(
             self,
+            distraction="+".join(self.parts) or "none",
             action_repeat=repeat if self.action_repeat is None else self.action_repeat,
             noise=noise if self.noise is None else self.noise,
         )

@@ -46,11 +46,7 @@ def make_environment(config: EnvConfig, split: str, film: bool = False) -> gym.E
 
     return make_env(
         config.task,
-        config.distraction,
-        scale=config.scale,
-        num_videos=config.num_videos,
-        dynamic=config.dynamic,
-        videos=config.videos,
+        **config.conditions(),
         split=split,
         size=config.size,
         frame_stack=config.frame_stack,

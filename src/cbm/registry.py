@@ -1,4 +1,4 @@
-"""Tables of agents and objectives: our own, and those that other installed packages bring along."""
+"""Tables of agents, objectives and distractions: our own, and those that other installed packages bring along."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from cbm.errors import CBMError
 
 T = TypeVar("T")
-_GROUPS = ("cbm.agents", "cbm.objectives")
+_GROUPS = ("cbm.agents", "cbm.objectives", "cbm.distractions")
 
 
 class Registry(UserDict[str, T]):
@@ -20,7 +20,7 @@ class Registry(UserDict[str, T]):
     So a package that does not load is in nobody's way until one of its names is used.
     """
 
-    def __init__(self, group: str, entry: type[T], own: Mapping[str, T]) -> None:
+    def __init__(self, group: str, entry: type[Any], own: Mapping[str, T]) -> None:
         table: dict[str, Any] = dict(own)
         for point in entry_points(group=group):
             if point.name in table:
@@ -44,13 +44,29 @@ class Registry(UserDict[str, T]):
             value = point.load()
         except Exception as error:
             raise CBMError(f"{here} does not load: {type(error).__name__}: {error}") from error
-        if not isinstance(value, self._entry):
-            raise CBMError(f"{here} must be of type {self._entry.__name__}, not {type(value).__name__}")
+        problem = self._problem(value)
+        if problem is not None:
+            raise CBMError(f"{here} {problem}")
         return value
+
+    def _problem(self, value: Any) -> str | None:
+        """What is wrong with an entry of another package."""
+        if isinstance(value, self._entry):
+            return None
+        return f"must be of type {self._entry.__name__}, not {type(value).__name__}"
+
+
+class ClassRegistry(Registry[type[T]]):
+    """A table of classes: its entry points name a subclass of `entry`."""
+
+    def _problem(self, value: Any) -> str | None:
+        if isinstance(value, type) and issubclass(value, self._entry):
+            return None
+        return f"must be a subclass of {self._entry.__name__}, not {value!r}"
 
 
 def installed_packages() -> Iterator[Distribution]:
-    """The packages that bring agents or objectives along, whether or not these load."""
+    """The packages that bring agents, objectives or distractions along, whether or not these load."""
     seen = set()
     for group in _GROUPS:
         for point in entry_points(group=group):

@@ -98,6 +98,8 @@ def check(hint: Any, value: Any, key: str) -> Any:
         if len(inner) != len(value):
             raise BadSetting(f"{key} must have {len(inner)} values, not {len(value)}.")
         return tuple(check(kind, item, f"{key}[{i}]") for i, (kind, item) in enumerate(zip(inner, value, strict=True)))
+    if origin is Mapping and isinstance(value, Mapping):
+        return {str(name): check(options[1], item, f"{key}.{name}") for name, item in value.items()}
     if is_dataclass(hint) and isinstance(hint, type):
         return value if isinstance(value, hint) else from_json(hint, value, key)
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
@@ -110,7 +112,7 @@ def check(hint: Any, value: Any, key: str) -> Any:
 
 
 def parse(hint: Any, text: str, key: str) -> Any:
-    """A value typed on the command line: `1e-3`, `true`, `none`, `2,2,1,1`, or plain text."""
+    """A value typed on the command line: `1e-3`, `true`, `none`, `2,2,1,1`, `time_limit=5`, or plain text."""
     origin, options = get_origin(hint), get_args(hint)
     if origin is Annotated:
         return check(hint, parse(options[0], text, key), key)
@@ -128,6 +130,11 @@ def parse(hint: Any, text: str, key: str) -> Any:
     elif origin is tuple:
         inner = options[0]
         return check(hint, [parse(inner, part.strip(), key) for part in text.strip("()[] ").split(",") if part], key)
+    elif origin is Mapping:
+        pairs = [part.partition("=") for part in text.split(",") if part]
+        if all(equals for _, equals, _ in pairs):
+            return {name.strip(): parse(options[1], value, f"{key}.{name}") for name, _, value in pairs}
+        raise BadSetting(f"{key} must be NAME=VALUE,NAME=VALUE, not {text!r}.")
     elif origin is Literal:
         return check(hint, next((option for option in options if str(option) == text), text), key)
     elif hint is bool and text.lower() in _TRUTH:
@@ -183,6 +190,8 @@ def describe(hint: Any) -> str:
         return ", ".join(map(str, options))
     if origin is tuple:
         return f"a list, each {describe(options[0])}"
+    if origin is Mapping:
+        return "NAME=VALUE,NAME=VALUE"
     return _WORDS.get(hint) or getattr(hint, "__name__", None) or str(hint).replace("typing.", "")
 
 

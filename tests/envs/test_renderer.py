@@ -12,7 +12,6 @@ import pytest
 from cbm.bench.env import rows
 from cbm.envs import make_env
 from cbm.envs.renderer import Renderer
-from cbm.envs.suite import CAMERA_ID
 from cbm.errors import CBMError
 from cbm.tasks import PAPER_TASKS
 
@@ -25,7 +24,7 @@ def test_exact_gives_the_pixels_of_dm_control(task, make):
     # A foot of the walker sinks into the ground after 25 steps: then even the shadow below the ground must be right.
     for _ in range(30 if task == "walker-walk" else 6):
         obs = env.step(env.action_space.sample())[0]
-        reference = env.unwrapped.physics.render(84, 84, camera_id=CAMERA_ID)
+        reference = env.unwrapped.physics.render(84, 84, camera_id=0)
         np.testing.assert_array_equal(obs.transpose(1, 2, 0), reference)
 
 
@@ -54,13 +53,13 @@ def test_dm_controls_own_render_still_works_between_ours(make):
     env = make("cartpole-swingup", frame_stack=1)
     env.reset(seed=0)
     physics = env.unwrapped.physics
-    before = physics.render(84, 84, camera_id=CAMERA_ID)
+    before = physics.render(84, 84, camera_id=0)
     ours = env.unwrapped._renderer.render(env.unwrapped.scene.data)
-    np.testing.assert_array_equal(physics.render(84, 84, camera_id=CAMERA_ID), before)
+    np.testing.assert_array_equal(physics.render(84, 84, camera_id=0), before)
     np.testing.assert_array_equal(env.unwrapped._renderer.render(env.unwrapped.scene.data), ours)
     other = make("walker-walk")  # making and closing a context must not disturb either
     other.close()
-    np.testing.assert_array_equal(physics.render(84, 84, camera_id=CAMERA_ID), before)
+    np.testing.assert_array_equal(physics.render(84, 84, camera_id=0), before)
 
 
 def test_an_environment_can_move_to_another_thread(make):

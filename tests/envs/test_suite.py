@@ -5,6 +5,7 @@ from __future__ import annotations
 import gymnasium as gym
 import numpy as np
 import pytest
+from dm_control import suite
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AsyncVectorEnv
 
@@ -16,10 +17,26 @@ from cbm.tasks import PAPER_TASKS, TASKS
 @pytest.mark.parametrize("task", PAPER_TASKS)
 @pytest.mark.filterwarnings("ignore:.*render_modes.*")
 def test_gymnasiums_own_checker_has_nothing_to_say(task, make):
-    check_env(make(task, "easy", render_mode="rgb_array").unwrapped)
+    env = make(task, "easy", render_mode="rgb_array").unwrapped
+    check_env(env)
+    steps = {"ball_in_cup": 0.02, "cartpole": 0.01, "cheetah": 0.01, "finger": 0.02, "reacher": 0.02, "walker": 0.025}
+    seconds = steps[TASKS[task].domain] * TASKS[task].action_repeat
+    assert env.metadata["render_fps"] == pytest.approx(1 / seconds)  # a film runs as fast as what it shows
 
 
-@pytest.mark.parametrize("task", TASKS)
+def first_of_each_domain():
+    domains = set()
+    for name, task in TASKS.items():
+        marks = [pytest.mark.slow] if task.domain in domains else []
+        domains.add(task.domain)
+        yield pytest.param(name, marks=marks)
+
+
+def test_the_tasks_are_those_of_dm_controls_suite():
+    assert set(TASKS) == {f"{domain}-{task}" for domain, task in suite.ALL_TASKS}
+
+
+@pytest.mark.parametrize("task", first_of_each_domain())
 def test_every_task_is_registered_and_runs(task):
     env = gym.make(f"cbm/{task}-v0", size=32)
     obs, info = env.reset(seed=3)
@@ -29,10 +46,51 @@ def test_every_task_is_registered_and_runs(task):
     assert env.unwrapped.action_repeat == TASKS[task].action_repeat
     obs, reward, terminated, _, info = env.step(env.action_space.sample())
     assert obs in env.observation_space
-    assert 0 <= reward <= TASKS[task].action_repeat
+    assert reward <= TASKS[task].action_repeat
+    assert reward >= 0 or task.startswith("lqr")
     assert not terminated
     assert info["background"] == "none"
     env.close()
+
+
+@pytest.mark.parametrize("task", first_of_each_domain())
+def test_every_task_can_be_distracted(task, make, stripes):
+    """Each of the three changes its picture, and leaves its physics alone."""
+    options = {"size": 32, "frame_stack": 1}
+    plain = make(task, **options)
+    first, _ = plain.reset(seed=3)
+    action = np.full(plain.action_space.shape, 0.5, np.float32)
+    _, reward, _, _, info = plain.step(action)
+    for distraction in ("background+color", "camera"):
+        where = {"scale": 0.5} | ({"videos": stripes, "num_videos": 1} if "background" in distraction else {})
+        env = make(task, distraction, **options, **where, dynamic=True)
+        obs, _ = env.reset(seed=3)
+        assert np.abs(obs.astype(int) - first).mean() > 3
+        _, other, _, _, other_info = env.step(action)
+        assert other == reward
+        np.testing.assert_array_equal(other_info["state"], info["state"])
+
+
+def test_a_task_without_a_time_limit_gets_one_of_1000_steps(make):
+    env = make("lqr-lqr_2_1", size=8, frame_stack=1, action_repeat=10)
+    env.unwrapped.drawing = False
+    env.reset(seed=0)
+    steps, over = 1, env.step(np.ones(1, np.float32))[3]
+    while not over:
+        _, _, terminated, over, _ = env.step(np.ones(1, np.float32))
+        steps += 1
+        assert not terminated
+    assert steps == 100
+
+
+def test_actions_reach_the_ends_of_a_range_that_is_not_one(make):
+    env = make("quadruped-walk", size=8, frame_stack=1)
+    spec = env.unwrapped._env.action_spec()
+    assert spec.maximum.max() > 1
+    for value, expected in ((1.0, spec.maximum), (-1.0, spec.minimum)):
+        env.reset(seed=0)
+        env.step(np.full(12, value, np.float32))
+        np.testing.assert_allclose(env.unwrapped.physics.data.ctrl, expected)
 
 
 def test_an_observation_can_have_any_size_and_stack(make):
@@ -192,16 +250,35 @@ def test_render_without_a_mode_says_how(make):
         ({"distraction": "easy", "videos": "davis:/nowhere/at/all"}, "/nowhere/at/all"),
         ({"distraction": "easy", "split": "test"}, "unknown split.*train, unseen"),
         ({"distraction": "easy", "num_videos": 1000}, "num_videos must be 1 to 60.*got 1000"),
-        ({"distraction": "background", "num_videos": 0}, "num_videos must be 1 to 60.*got 0"),
-        ({"distraction": "camera", "scale": 1.5}, "scale must lie between 0 and 1.*got 1.5"),
-        ({"distraction": "color", "scale": -0.1}, "scale must lie between 0 and 1.*got -0.1"),
-        ({"distraction": "color", "scale": float("nan")}, "scale must lie between 0 and 1.*got nan"),
+        ({"distraction": "background", "num_videos": 0}, "num_videos must be 1 to .*not 0"),
+        ({"distraction": "camera", "scale": 1.5}, "scale must be 0 to 1, not 1.5"),
+        ({"distraction": "color", "scale": -0.1}, "scale must be 0 to 1, not -0.1"),
+        ({"distraction": "color", "scale": float("nan")}, "scale must be 0 to 1, not nan"),
         (
             {"distraction": "background", "scale": 0.2},
             "scale does nothing with distraction 'background'.*camera",
         ),
         ({"distraction": "camera", "num_videos": 4}, "num_videos does nothing with distraction 'camera'.*background"),
         ({"distraction": "none", "dynamic": True}, "dynamic does nothing with distraction 'none'"),
+        ({"distraction": "camera+camera"}, "'camera.camera' has camera twice.*background, camera, color"),
+        ({"distraction": "easy+color"}, "'easy.color' has color twice"),
+        ({"distraction": "camera+colour"}, "unknown distraction 'colour'. Did you mean 'color'.*background, camera"),
+        ({"distraction": "none+camera"}, "unknown distraction 'none'. Choose from: easy"),
+        ({"distraction": "color", "camera_scale": 0.2}, "camera_scale does nothing with distraction 'color'.*camera"),
+        ({"distraction": "background+camera", "color_scale": 0.2}, "color_scale does nothing.*color"),
+        ({"distraction": "camera", "camera_scale": 2.0}, "camera_scale must be 0 to 1, not 2.0"),
+        ({"distraction": "camera", "video_alpha": 0.5}, "video_alpha does nothing with.*background"),
+        ({"distraction": "easy", "video_alpha": 1.5}, "video_alpha must be 0 to 1, not 1.5"),
+        ({"distraction": "easy", "video_names": ["nowhere"]}, "unknown training video of 'builtin' 'nowhere'. Choose"),
+        ({"distraction": "easy", "video_names": []}, "one video or more, each once; got none"),
+        ({"distraction": "easy", "video_names": ["a"], "num_videos": 2}, "num_videos and video_names both"),
+        ({"camera_id": 7}, r"unknown camera of cartpole-swingup 7. Choose from: 0 \(fixed\), 1 \(lookatcart\)"),
+        ({"camera_id": "lookatcat"}, r"'lookatcat'. Did you mean '1 \(lookatcart\)'"),
+        ({"task_kwargs": {"time_limt": 5}}, "unknown task_kwargs.*'time_limt'. Did you mean 'time_limit'"),
+        ({"task_kwargs": {"random": 5}}, "unknown task_kwargs.*'random'. Choose from: time_limit"),
+        ({"task_kwargs": {"time_limit": "long"}}, "task_kwargs .*'long'.* of cartpole-swingup"),
+        ({"distractions": "easy"}, "unknown setting 'distractions'. Did you mean 'distraction'"),
+        ({"scale": "much"}, "scale must be .*not 'much'"),
         ({"renderer": "fats"}, "unknown renderer 'fats'. Did you mean 'fast'"),
         ({"frame_stack": 0}, "frame_stack must be at least 1"),
         ({"action_repeat": 0}, "action_repeat must be at least 1"),

@@ -10,18 +10,30 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
 from cbm.analysis.runs import Run
+from cbm.conditions import Conditions
 from cbm.settings import flatten
 
 # Settings that change no result, or only when something is written down, or how long a run goes on.
 _BESIDE_THE_POINT = frozenset({"seed", "preset", "agent_name"})
 _OF_TRAINING = frozenset({"training.seed_steps", "training.replay_capacity"})  # all that counts of `training`
 _OF_THE_DISTRACTION = frozenset(
-    f"env.{name}" for name in ("task", "env_id", "distraction", "scale", "num_videos", "dynamic", "videos", "renderer")
+    f"env.{name}" for name in ("task", "env_id", "renderer", *(field.name for field in fields(Conditions)))
 )
+_SAID = {  # what a label says of a condition that is not the usual one
+    "scale": "scale {}",
+    "camera_scale": "camera {}",
+    "color_scale": "colour {}",
+    "num_videos": "{} videos",
+    "video_names": "videos {}",
+    "video_alpha": "alpha {}",
+    "camera_id": "camera {}",
+    "task_kwargs": "{}",
+}
 
 
 class Labels(NamedTuple):
@@ -97,17 +109,18 @@ def _most_common(values: Iterable[str]) -> str | None:
 def _counts(key: str) -> bool:
     if key.startswith("training."):
         return key in _OF_TRAINING
-    return key not in _BESIDE_THE_POINT and key not in _OF_THE_DISTRACTION
+    of_the_task = key.startswith("env.task_kwargs.")
+    return key not in _BESIDE_THE_POINT and key not in _OF_THE_DISTRACTION and not of_the_task
 
 
 def distraction_label(run: Run) -> str:
     """The distraction with what was changed in it: `background, 8 videos, dynamic`."""
     env = run.config["env"]
     parts = [run.distraction]
-    if env.get("scale") is not None:
-        parts.append(f"scale {_shown(env['scale'])}")
-    if env.get("num_videos") is not None:
-        parts.append(f"{_shown(env['num_videos'])} videos")
+    for name, phrase in _SAID.items():
+        usual = getattr(Conditions, name)
+        if env.get(name, usual) != usual:
+            parts.append(phrase.format(_shown(env[name])))
     if env.get("dynamic"):
         parts.append("dynamic")
     if run.distraction != "none" and env.get("videos", "builtin") != "builtin":
@@ -116,4 +129,6 @@ def distraction_label(run: Run) -> str:
 
 
 def _shown(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_shown(item)}" for name, item in value.items())
     return ",".join(map(_shown, value)) if isinstance(value, list | tuple) else str(value)

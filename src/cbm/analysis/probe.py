@@ -14,7 +14,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from cbm.envs.distractions.background import Background
+from cbm.envs.distractions import Distraction
 from cbm.evaluation import Interrupted, Job, play
 from cbm.seeds import seed_for
 
@@ -95,10 +95,10 @@ def collect(
     return Probe.join(parts)
 
 
-def background_of(env: gym.Env) -> Background | None:
+def background_of(env: gym.Env) -> Distraction | None:
     """The distraction that shows videos, where there is one."""
     distractions = getattr(env.unwrapped, "distractions", ())
-    return next((each for each in distractions if isinstance(each, Background)), None)
+    return next((each for each in distractions if each.shows_videos), None)
 
 
 class RandomActions:

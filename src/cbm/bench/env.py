@@ -17,7 +17,7 @@ from cbm.envs import make_env
 from cbm.envs.distractions import DIFFICULTIES, DistractionConfig
 from cbm.envs.distractions.background import Background
 from cbm.envs.renderer import MODES, Renderer, sky_side
-from cbm.envs.suite import CAMERA_ID, SuiteEnv
+from cbm.envs.suite import SuiteEnv
 from cbm.tasks import PAPER_TASKS, TASKS
 
 SIZE = 84
@@ -56,7 +56,7 @@ def _exact_pixels(task: str, frames: int) -> Row:
         differing = 0
         for _ in range(frames):
             obs = step()
-            reference = suite.physics.render(SIZE, SIZE, camera_id=CAMERA_ID)
+            reference = suite.physics.render(SIZE, SIZE, camera_id=suite.scene.camera_id)
             differing += int((obs.transpose(1, 2, 0) != reference).any(axis=-1).sum())
     return Row("exact against dm_control, differing pixels", task, differing, 0, None, "== 0", differing)
 
@@ -85,7 +85,7 @@ def _render_time(task: str, frames: int) -> Row:
             step()
         ours, reference = alternate(
             lambda: renderer.render(suite.scene.data),
-            lambda: suite.physics.render(SIZE, SIZE, camera_id=CAMERA_ID),
+            lambda: suite.physics.render(SIZE, SIZE, camera_id=suite.scene.camera_id),
             rounds=frames,
         )
         renderer.close()
@@ -102,7 +102,7 @@ def _agent_step(task: str, frames: int) -> Row:
         def render_each_sub_step() -> None:
             for _ in range(repeat):
                 suite.advance(np.zeros(1))
-                suite.physics.render(SIZE, SIZE, camera_id=CAMERA_ID)
+                suite.physics.render(SIZE, SIZE, camera_id=suite.scene.camera_id)
 
         ours_seconds, reference = alternate(_stepper(ours), render_each_sub_step, rounds=frames, warmup=3)
     what = "agent step, easy, against rendering each sub-step by default, seconds"

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
+from tyro import MISSING
 from tyro.conf import Positional, arg
+
+from cbm.commands.conditions import ConditionArgs
 
 OutputPath = Annotated[Path | None, arg(aliases=["-o"])]
 
@@ -44,77 +48,61 @@ def doctor(as_json: Annotated[bool, arg(name="json")] = False) -> int:
     return 0 if able else 1
 
 
-def preview(
-    task: str,
-    distraction: str = "easy",
-    scale: float | None = None,
-    num_videos: int | None = None,
-    dynamic: bool = False,
-    videos: str = "builtin",
-    split: str = "train",
-    size: int = 84,
-    episodes: int = 4,
-    columns: int = 6,
-    seed: int = 0,
-    output: OutputPath = None,
-) -> int:
-    """Draw what the agent will see under random actions: a contact sheet, and a film if anything moves by itself.
+@dataclass(frozen=True)
+class PreviewArgs(ConditionArgs):
+    """What to draw."""
 
-    Args:
-        task: such as cartpole-swingup, or `all` for one picture of six tasks under every distraction.
-        distraction: none, easy, medium, hard, background, camera or color.
-        scale: strength of camera and colour, 0 to 1.
-        num_videos: how many of the training videos.
-        dynamic: the distraction changes at every environment step; also writes a film.
-        videos: builtin, davis, davis:FOLDER, or a folder of videos or images.
-        split: train or unseen videos.
-        size: of a frame, in pixels.
-        episodes: rows of the sheet.
-        columns: frames of each episode.
-        seed: of the first episode.
-        output: .png for the sheet or .mp4 for a film alone (default: preview.png).
-    """
+    task: str = MISSING
+    """Such as cartpole-swingup, or `all` for one picture of six tasks under every distraction."""
+    distraction: str = "easy"
+    split: str = "train"
+    """train or unseen videos."""
+    size: int = 84
+    """Of a frame, in pixels."""
+    episodes: int = 4
+    """Rows of the sheet."""
+    columns: int = 6
+    """Frames of each episode."""
+    seed: int = 0
+    """Of the first episode."""
+    output: OutputPath = None
+    """.png for the sheet or .mp4 for a film alone; preview.png if nothing is said. Dynamic, there is a film too."""
+
+
+def preview(args: Annotated[PreviewArgs, arg(name="")]) -> int:
+    """Draw what the agent will see under random actions: a contact sheet, and a film if anything moves by itself."""
     from cbm.envs.preview import contact_sheet, film, overview, watch
     from cbm.errors import CBMError
     from cbm.files import check_output
     from cbm.ranges import Range
     from cbm.settings import check
 
-    path = Path("preview.png") if output is None else output
+    path = Path("preview.png") if args.output is None else args.output
     if path.suffix not in (".png", ".jpg", ".mp4"):
         raise CBMError(f"-o {path}: the name must end in .png, .jpg or .mp4.")
-    check(Annotated[int, Range(1, 1_000)], episodes, "--episodes")
-    check(Annotated[int, Range(1, 1_000)], columns, "--columns")
-    check(Annotated[int, Range(0, 2**31)], seed, "--seed")
-    check(Annotated[int, Range(4, 1_024)], size, "--size")
+    check(Annotated[int, Range(1, 1_000)], args.episodes, "--episodes")
+    check(Annotated[int, Range(1, 1_000)], args.columns, "--columns")
+    check(Annotated[int, Range(0, 2**31)], args.seed, "--seed")
+    check(Annotated[int, Range(4, 1_024)], args.size, "--size")
     check_output(path)
-    if task == "all":
+    if args.task == "all":
         with Console().status("drawing six tasks ..."):
-            picture = overview(seed)
+            picture = overview(args.seed)
         path.parent.mkdir(parents=True, exist_ok=True)
         picture.save(path)
         print("wrote", path)
         return 0
-    options = {
-        "task": task,
-        "distraction": distraction,
-        "scale": scale,
-        "num_videos": num_videos,
-        "dynamic": dynamic,
-        "videos": videos,
-        "split": split,
-        "size": size,
-        "frame_stack": 1,
-    }
-    as_film = dynamic or path.suffix == ".mp4"
+    options = {"task": args.task, **args.conditions(), "split": args.split, "size": args.size, "frame_stack": 1}
+    as_film = args.dynamic or path.suffix == ".mp4"
     steps = 120 if as_film else 40
-    shown = list(track(watch(options, episodes, steps, seed), "drawing", total=episodes, transient=True))
+    drawn = watch(options, args.episodes, steps, args.seed)
+    shown = list(track(drawn, "drawing", total=args.episodes, transient=True))
     path.parent.mkdir(parents=True, exist_ok=True)
     written = []
     if path.suffix != ".mp4":
-        motion = "dynamic" if dynamic else "static"
-        title = f"{task}   {distraction} ({motion})   {split} videos: {videos}   seeds {seed}-{seed + episodes - 1}"
-        contact_sheet(title, shown, columns).save(path)
+        what = f"{args.task}   {args.distraction} ({'dynamic' if args.dynamic else 'static'})"
+        seeds = f"seeds {args.seed}-{args.seed + args.episodes - 1}"
+        contact_sheet(f"{what}   {args.split} videos: {args.videos}   {seeds}", shown, args.columns).save(path)
         written.append(path)
     if as_film:
         film(path.with_suffix(".mp4"), shown)

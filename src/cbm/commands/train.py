@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import Positional, UseAppendAction, arg
 
+from cbm.commands.conditions import ConditionArgs
 from cbm.commands.settings import settings_text
 from cbm.errors import TRAIN_HINT, CBMError
 from cbm.files import check_output, write_whole
@@ -28,7 +29,7 @@ Trust = UseAppendAction[tuple[str, ...]]
 
 
 @dataclass(frozen=True)
-class TrainArgs:
+class TrainArgs(ConditionArgs):
     """What to train on what. Any setting can be changed by its dotted name, --agent.lr 1e-3; --settings lists them."""
 
     task: str | None = None
@@ -37,8 +38,6 @@ class TrainArgs:
     """drq, drqv2, proto, svea or tpc; the first two alone or with an objective: drqv2+cbm, +dynamics, +bisim-nce, +dbc,
     +simsr. released-drqv2-cbm, released-drq-cbm: the code of CBM's authors. Or one of an installed package
     (docs/extending.md)."""
-    distraction: str = "none"
-    """none, easy, medium, hard, background, camera, color."""
     preset: str = "paper"
     """paper, laptop, released (the authors' code, for drqv2+cbm and drq+cbm)."""
     seed: int = 0
@@ -51,14 +50,6 @@ class TrainArgs:
     """A Python module that the run may import, for its environment."""
     steps: int | None = None
     """Environment steps in all; the preset's if nothing is said."""
-    scale: float | None = None
-    """Strength of camera and colour distractions, 0 to 1."""
-    num_videos: int | None = None
-    """How many training videos."""
-    dynamic: bool = False
-    """Distractions that move."""
-    videos: str = "builtin"
-    """Where backgrounds come from: builtin, davis, davis:FOLDER, or a folder."""
     env: str | None = None
     """MODULE:ID of any Gymnasium environment with image observations and a box of actions, instead of --task."""
     prototypes: int | None = None
@@ -188,17 +179,13 @@ def run_config(args: TrainArgs) -> RunConfig:
 
     if args.env is not None and args.task is not None:
         raise CBMError("--env takes the place of --task: give one of them.")
-    for name in ("distraction", "scale", "num_videos", "dynamic", "videos"):
-        if args.env is not None and getattr(args, name) != getattr(TrainArgs, name):
+    for name, value in args.conditions().items():
+        if args.env is not None and value != getattr(TrainArgs, name):
             raise CBMError(f"--{name.replace('_', '-')} goes with the tasks of the suite, not with --env.")
     env = EnvConfig(
         task=EnvConfig.task if args.task is None else args.task,
-        distraction=args.distraction,
-        scale=args.scale,
-        num_videos=args.num_videos,
-        dynamic=args.dynamic,
-        videos=args.videos,
         env_id=args.env,
+        **args.conditions(),
     )
     overrides = [("training.device", args.device)]
     if args.steps is not None:

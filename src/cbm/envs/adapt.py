@@ -32,6 +32,8 @@ class PixelTask(gym.Wrapper):
         self._frames: deque[np.ndarray] = deque(maxlen=frame_stack)
         self.observation_space = Box(0, 255, (3 * frame_stack, size, size), np.uint8)
         self.action_space = Box(-1.0, 1.0, actions.shape, np.float32)
+        if env.metadata.get("render_fps"):
+            self.metadata = {**env.metadata, "render_fps": env.metadata["render_fps"] / action_repeat}
 
     def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[np.ndarray, dict[str, Any]]:
         obs, info = self.env.reset(seed=seed, options=options)

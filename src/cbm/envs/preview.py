@@ -24,6 +24,7 @@ class Episode:
 
     background: str
     frames: list[np.ndarray]  # (H, W, 3)
+    fps: float  # of simulated time
 
 
 def watch(env_options: dict[str, Any], episodes: int, steps: int, seed: int) -> Iterator[Episode]:
@@ -39,7 +40,7 @@ def watch(env_options: dict[str, Any], episodes: int, steps: int, seed: int) -> 
                 frames.append(_newest(obs))
                 if terminated or truncated:
                     break
-            yield Episode(info["background"], frames)
+            yield Episode(info["background"], frames, env.metadata["render_fps"])
     finally:
         env.close()
 
@@ -83,7 +84,8 @@ def film(path: Path, episodes: list[Episode], zoom: int = 4) -> None:
     """The episodes side by side, each for as long as the shortest of them."""
     length = min(len(episode.frames) for episode in episodes)
     side_by_side = (np.concatenate([episode.frames[step] for episode in episodes], axis=1) for step in range(length))
-    write_film(path, (frame.repeat(zoom, axis=0).repeat(zoom, axis=1) for frame in side_by_side), fps=20)
+    enlarged = (frame.repeat(zoom, axis=0).repeat(zoom, axis=1) for frame in side_by_side)
+    write_film(path, enlarged, episodes[0].fps)
 
 
 def _newest(obs: np.ndarray) -> np.ndarray:

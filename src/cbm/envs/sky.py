@@ -102,6 +102,12 @@ def skybox_index(model: mujoco.MjModel) -> int:
     raise CBMError("this model has no skybox texture, so its background cannot be replaced")
 
 
+def first_face(model: mujoco.MjModel) -> np.ndarray:
+    """One face (SKY_SIZE, SKY_SIZE, 3) of the model's own sky, before any other picture has replaced it."""
+    start = model.tex_adr[skybox_index(model)]
+    return model.tex_data[start : start + SKY_SIZE * SKY_SIZE * 3].reshape(SKY_SIZE, SKY_SIZE, 3).copy()
+
+
 _STEPS = np.linspace(-1.0, 1.0, 9)
 
 

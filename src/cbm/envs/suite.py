@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import gymnasium as gym
@@ -13,10 +14,9 @@ from dm_control import suite as dm_suite
 
 from cbm.envs.distractions import Distraction, Scene
 from cbm.envs.renderer import Renderer
-from cbm.errors import CBMError
+from cbm.errors import CBMError, UnknownChoice
 from cbm.tasks import Task
 
-CAMERA_ID = 0
 FILM_SIZE = 384  # side of what `render()` returns, for people
 
 
@@ -28,7 +28,7 @@ class SuiteEnv(gym.Env[np.ndarray, np.ndarray]):
     and the name of the background, both for analysis.
     """
 
-    metadata = {"render_modes": ["rgb_array"], "render_fps": 25}  # noqa: RUF012 (Gymnasium's own declaration)
+    metadata = {"render_modes": ["rgb_array"]}  # noqa: RUF012 (Gymnasium's own declaration)
 
     def __init__(
         self,
@@ -38,6 +38,8 @@ class SuiteEnv(gym.Env[np.ndarray, np.ndarray]):
         size: tuple[int, int],
         renderer: str = "fast",
         render_mode: str | None = None,
+        camera_id: int | str | None = None,
+        task_kwargs: Mapping[str, Any] | None = None,
     ) -> None:
         if action_repeat < 1:
             raise CBMError(f"action_repeat must be at least 1; got {action_repeat}.")
@@ -46,16 +48,19 @@ class SuiteEnv(gym.Env[np.ndarray, np.ndarray]):
         self.task, self.action_repeat, self.distractions = task, action_repeat, tuple(distractions)
         self.render_mode = render_mode
         self.drawing = True  # False: steps cost physics only, and show the last frame again
-        self._env = _load(task)
+        self._env = _load(task, task_kwargs or {})
+        self.metadata = {**self.metadata, "render_fps": 1.0 / self.dt}  # as fast as the simulated time
         self._task_random = self._env.task.random
         spec = self._env.action_spec()
         (self._num_actions,) = spec.shape
+        self._action_range = None if _is_unit(spec) else (spec.minimum, spec.maximum)
         self.action_space = gym.spaces.Box(-1.0, 1.0, spec.shape, np.float32)
         self.observation_space = gym.spaces.Box(0, 255, (3, *size), np.uint8)
         physics = self._env.physics
-        self.scene = Scene(task.domain, physics.model.ptr, physics.data.ptr, CAMERA_ID)
+        model = physics.model.ptr
+        self.scene = Scene(task.domain, model, physics.data.ptr, find_camera(model, task, camera_id))
         self._quality = renderer
-        self._renderer = Renderer(self.scene.model, *size, renderer, CAMERA_ID)
+        self._renderer = Renderer(self.scene.model, *size, renderer, self.scene.camera_id)
         self._film: Renderer | None = None
         self._running = False
         self._state = np.empty(0)
@@ -94,9 +99,12 @@ class SuiteEnv(gym.Env[np.ndarray, np.ndarray]):
         action = np.asarray(action, np.float64)
         if action.shape != (self._num_actions,) or not np.isfinite(action).all():
             raise CBMError(f"an action of {self.task.name} is {self._num_actions} finite numbers; got {action!r}.")
-        reward = 0.0
+        reward, action = 0.0, np.clip(action, -1.0, 1.0)
+        if self._action_range is not None:
+            low, high = self._action_range
+            action = low + (action + 1.0) / 2.0 * (high - low)
         for _ in range(self.action_repeat):
-            time_step = self.advance(np.clip(action, -1.0, 1.0))
+            time_step = self.advance(action)
             reward += time_step.reward
             if time_step.last():
                 break
@@ -118,7 +126,7 @@ class SuiteEnv(gym.Env[np.ndarray, np.ndarray]):
         if self.render_mode is None:
             raise CBMError('to film an environment, make it with render_mode="rgb_array".')
         if self._film is None:
-            self._film = Renderer(self.scene.model, FILM_SIZE, FILM_SIZE, self._quality, CAMERA_ID)
+            self._film = Renderer(self.scene.model, FILM_SIZE, FILM_SIZE, self._quality, self.scene.camera_id)
         return self._film.render(self.scene.data, self.scene.sky)
 
     def close(self) -> None:
@@ -140,14 +148,44 @@ class SuiteEnv(gym.Env[np.ndarray, np.ndarray]):
         return {"state": self._state.astype(np.float32), "background": self.scene.background}
 
 
-def _load(task: Task) -> Any:
+def find_camera(model: Any, task: Task, camera: int | str | None) -> int:
+    """The number of a camera that is given by number or name; None means the task's own."""
+    names = [model.camera(index).name for index in range(model.ncam)]
+    if camera in names:
+        return names.index(str(camera))
+    number = task.camera_id if camera is None else camera
+    if isinstance(number, int) and 0 <= number < len(names):
+        return number
+    raise UnknownChoice(f"camera of {task.name}", camera, [f"{index} ({name})" for index, name in enumerate(names)])
+
+
+def _is_unit(spec: Any) -> bool:
+    """Whether actions in [-1, 1] go to the task as they are: its range is that, or (lqr) it has none."""
+    unit = (spec.minimum == -1.0).all() and (spec.maximum == 1.0).all()
+    return bool(unit or (spec.maximum - spec.minimum > 1e6).any())
+
+
+def _load(task: Task, task_kwargs: Mapping[str, Any]) -> Any:
     """The dm_control environment, without its warnings about its own XML files."""
+    constructor = getattr(dm_suite, task.domain).SUITE[task.task]
+    known = [name for name in inspect.signature(constructor).parameters if name not in ("random", "environment_kwargs")]
+    for name in task_kwargs:
+        if name not in known:
+            raise UnknownChoice(f"task_kwargs of {task.name}", name, known)
+    defaults = {} if task.time_limit is None else {"time_limit": task.time_limit}
     absl = logging.getLogger("absl")
     level = absl.level
     absl.setLevel(logging.ERROR)
     try:
         return dm_suite.load(
-            task.domain, task.task, task_kwargs={"random": 0}, environment_kwargs={"flat_observation": True}
+            task.domain,
+            task.task,
+            task_kwargs={**defaults, **task_kwargs, "random": 0},
+            environment_kwargs={"flat_observation": True},
         )
+    except (TypeError, ValueError) as error:
+        if not task_kwargs:
+            raise
+        raise CBMError(f"task_kwargs {dict(task_kwargs)} of {task.name}: {error}") from error
     finally:
         absl.setLevel(level)

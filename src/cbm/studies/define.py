@@ -230,7 +230,9 @@ def _override(config: RunConfig, name: str, value: Any) -> RunConfig:
 
 
 def as_text(value: Any) -> str:
-    """A value as it would be typed: `true`, `none`, `2,2,1,1`."""
+    """A value as it would be typed: `true`, `none`, `2,2,1,1`, `time_limit=5`."""
+    if isinstance(value, Mapping):
+        return ",".join(f"{name}={as_text(item)}" for name, item in value.items())
     if value is None or isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, Sequence) and not isinstance(value, str):

@@ -1,20 +1,26 @@
-"""Distractions by name. A new one is a file with a `Distraction` and a line in DISTRACTIONS."""
+"""Distractions by name. A new one is a file with a `Distraction` and a line in DISTRACTIONS, or another package."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from cbm.conditions import Conditions
 from cbm.envs.distractions.background import Background
 from cbm.envs.distractions.base import Distraction, DistractionConfig, Scene
 from cbm.envs.distractions.camera import Camera
 from cbm.envs.distractions.color import Color
 from cbm.errors import CBMError, UnknownChoice
+from cbm.registry import ClassRegistry
 
-DISTRACTIONS: dict[str, type[Distraction]] = {
-    "background": Background,
-    "camera": Camera,
-    "color": Color,
-}
+DISTRACTIONS: ClassRegistry[Distraction] = ClassRegistry(
+    "cbm.distractions",
+    Distraction,
+    {
+        "background": Background,
+        "camera": Camera,
+        "color": Color,
+    },
+)
 
 
 @dataclass(frozen=True)
@@ -34,43 +40,72 @@ DIFFICULTIES: dict[str, Difficulty] = {
 CHOICES: tuple[str, ...] = ("none", *DIFFICULTIES, *DISTRACTIONS)
 
 
-def make_distractions(
-    name: str,
-    *,
-    scale: float | None = None,
-    num_videos: int | None = None,
-    dynamic: bool = False,
-    videos: str = "builtin",
-    split: str = "train",
-) -> list[Distraction]:
-    """The distractions that `name` stands for. An option that none of them understands is an error, not a shrug."""
-    if name not in CHOICES:
-        raise UnknownChoice("distraction", name, CHOICES)
+def parts_of(conditions: Conditions) -> tuple[str, ...]:
+    """The distractions that are asked for, one by one: `easy` is three of them."""
+    parts: list[str] = []
+    for name in conditions.parts:
+        if name not in DIFFICULTIES and name not in DISTRACTIONS:
+            alone = len(conditions.parts) == 1
+            raise UnknownChoice("distraction", name, CHOICES if alone else CHOICES[1:])  # `none` goes with no other
+        for part in DIFFICULTIES[name].parts if name in DIFFICULTIES else (name,):
+            if part in parts:
+                raise CBMError(
+                    f"distraction {conditions.distraction!r} has {part} twice. Each of these once: "
+                    f"{', '.join(DISTRACTIONS)}; easy, medium and hard are background, camera and color."
+                )
+            parts.append(part)
+    return tuple(parts)
+
+
+def shows_videos(conditions: Conditions) -> bool:
+    """Whether there are training and unseen videos to tell apart."""
+    return any(DISTRACTIONS[part].shows_videos for part in parts_of(conditions))
+
+
+def make_distractions(conditions: Conditions, split: str = "train") -> list[Distraction]:
+    """The distractions of these conditions. An option that none of them understands is an error, not a shrug."""
     if split not in ("train", "unseen"):
         raise UnknownChoice("split of the videos", split, ("train", "unseen"))
-    difficulty = DIFFICULTIES.get(name, DIFFICULTIES["easy"])
-    parts = () if name == "none" else difficulty.parts if name in DIFFICULTIES else (name,)
+    parts = parts_of(conditions)
+    _refuse_useless(conditions, parts)
+    difficulty = next((DIFFICULTIES[name] for name in conditions.parts if name in DIFFICULTIES), DIFFICULTIES["easy"])
+    scale = difficulty.scale if conditions.scale is None else conditions.scale
+    own = {"camera": conditions.camera_scale, "color": conditions.color_scale}
+    scales = {part: value for part, value in own.items() if value is not None}
+    return [
+        DISTRACTIONS[part](
+            DistractionConfig(
+                scale=scales.get(part, scale),
+                num_videos=difficulty.num_videos if conditions.num_videos is None else conditions.num_videos,
+                video_names=conditions.video_names,
+                video_alpha=conditions.video_alpha,
+                dynamic=conditions.dynamic,
+                videos=conditions.videos,
+                split=split,
+            )
+        )
+        for part in parts
+    ]
+
+
+def _refuse_useless(conditions: Conditions, parts: tuple[str, ...]) -> None:
     understood = frozenset[str]().union(*(DISTRACTIONS[part].options for part in parts))
-    given = {"scale": scale is not None, "num_videos": num_videos is not None, "dynamic": dynamic}
-    for option, is_given in given.items():
-        if is_given and option not in understood:
-            able = [choice for choice in (*DIFFICULTIES, *DISTRACTIONS) if _understands(choice, option)]
-            raise CBMError(f"{option} does nothing with distraction {name!r}. It goes with: {', '.join(able)}.")
-    if scale is not None and not 0.0 <= scale <= 1.0:
-        raise CBMError(f"scale must lie between 0 and 1 (easy 0.1, medium 0.2, hard 0.3); got {scale}.")
-    config = DistractionConfig(
-        scale=difficulty.scale if scale is None else scale,
-        num_videos=difficulty.num_videos if num_videos is None else num_videos,
-        dynamic=dynamic,
-        videos=videos,
-        split=split,
-    )
-    return [DISTRACTIONS[part](config) for part in parts]
+    for option in ("scale", "camera_scale", "color_scale", "num_videos", "video_names", "video_alpha", "dynamic"):
+        if getattr(conditions, option) != getattr(Conditions, option) and option not in understood:
+            able = [name for name in (*DIFFICULTIES, *DISTRACTIONS) if _understands(name, option)]
+            raise CBMError(
+                f"{option} does nothing with distraction {conditions.distraction!r}. It goes with: {', '.join(able)}."
+            )
+    if conditions.num_videos is not None and conditions.video_names is not None:
+        raise CBMError("num_videos and video_names both say which videos: give one of them.")
 
 
-def _understands(choice: str, option: str) -> bool:
-    parts = DIFFICULTIES[choice].parts if choice in DIFFICULTIES else (choice,)
-    return any(option in DISTRACTIONS[part].options for part in parts)
+def _understands(name: str, option: str) -> bool:
+    try:
+        parts = DIFFICULTIES[name].parts if name in DIFFICULTIES else (name,)
+        return any(option in DISTRACTIONS[part].options for part in parts)
+    except CBMError:  # one of another package that does not load
+        return False
 
 
 __all__ = [
@@ -82,4 +117,6 @@ __all__ = [
     "DistractionConfig",
     "Scene",
     "make_distractions",
+    "parts_of",
+    "shows_videos",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
 from threading import Lock
@@ -10,64 +11,97 @@ import numpy as np
 from PIL import Image
 
 from cbm.envs.distractions.base import Distraction, DistractionConfig, Scene
-from cbm.envs.sky import SKY_SIZE, Sky, pyramid
+from cbm.envs.sky import SKY_SIZE, Sky, first_face, pyramid
 from cbm.envs.videos import Clip, VideoSource, open_source
-from cbm.errors import CBMError
+from cbm.errors import CBMError, UnknownChoice
 
-# How opaque the ground is in front of the new sky: walker and cheetah keep theirs, reacher lies on the picture.
-GROUND_ALPHA = {"reacher": 0.0, "walker": 1.0, "cheetah": 1.0}
+# How opaque the ground is in front of the new sky, after the original: walker and cheetah keep theirs, reacher lies on
+# the picture. So do point_mass and fish, which the original does not know, but which are seen from straight above too.
+GROUND_ALPHA = {"reacher": 0.0, "point_mass": 0.0, "fish": 0.0, "walker": 1.0, "cheetah": 1.0}
 OTHER_GROUND_ALPHA = 0.3
+# Materials between the camera and the sky: the ground of every task, and the wall behind manipulator and stacker.
+GROUND_MATERIALS = ("grid", "background")
 CACHED_FRAMES = 1024  # of 120 kB each at the size that `fast` asks for; shared by all environments of a process
 
 
 class Background(Distraction):
-    """A video drawn uniformly from the first `num_videos`. Static: one frame of it. Dynamic: it plays to and fro."""
+    """A video drawn uniformly from the first `num_videos`, or from those named.
 
-    options = frozenset({"num_videos", "dynamic", "videos"})
+    Static: one frame of it. Dynamic: it plays to and fro.
+    """
+
+    options = frozenset({"num_videos", "video_names", "video_alpha", "dynamic", "videos"})
+    shows_videos = True
 
     def __init__(self, config: DistractionConfig) -> None:
         super().__init__(config)
         self._source = open_source(config.videos)
         if config.split == "train":
-            training = self._source.names("train")
-            number = len(training) if config.num_videos is None else config.num_videos
-            if not 1 <= number <= len(training):
-                raise CBMError(
-                    f"num_videos must be 1 to {len(training)}, the training videos of {config.videos!r}; got {number}."
-                )
-            self.names = training[:number]
-        else:  # generalisation is measured on all the unseen videos, whatever the number trained on
+            self.names = _chosen(self._source.names("train"), config)
+        else:  # generalisation is measured on all the unseen videos, whatever was trained on
             self.names = self._source.names("unseen")
             both = sorted(set(self.names) & _training_names(self._source))
             if both:
                 raise CBMError(f"videos of {config.videos!r} are in both the training and the unseen set: {both}")
         if not self.names:
             raise CBMError(f"the video source {config.videos!r} has no {config.split} videos")
+        self._own_sky: np.ndarray | None = None
 
     def reset(self, scene: Scene) -> None:
+        if self._own_sky is None and self.config.video_alpha < 1.0:
+            self._own_sky = first_face(scene.model)
         self.name = self.names[int(self.rng.integers(len(self.names)))]
         self._clip = self._source.clip(self.name)
         self.frame = int(self.rng.integers(len(self._clip)))
         self.direction = 1 if self.rng.random() < 0.5 else -1
-        ground = scene.model.material("grid").id
-        scene.model.mat_rgba[ground, 3] = GROUND_ALPHA.get(scene.domain, OTHER_GROUND_ALPHA)
+        for material in range(scene.model.nmat):
+            if scene.model.material(material).name in GROUND_MATERIALS:
+                scene.model.mat_rgba[material, 3] = GROUND_ALPHA.get(scene.domain, OTHER_GROUND_ALPHA)
 
     def step(self) -> None:
-        if self.config.dynamic and len(self._clip) > 1:
-            if not 0 <= self.frame + self.direction < len(self._clip):
-                self.direction = -self.direction
+        """One frame on. At the ends it turns round as the original does, which shows the last frame twice."""
+        if self.config.dynamic:
             self.frame += self.direction
+            if self.frame <= 0:
+                self.frame, self.direction = 0, 1
+            if self.frame >= len(self._clip):
+                self.frame, self.direction = len(self._clip) - 1, -1
 
     def apply(self, scene: Scene) -> None:
         scene.background = self.name
-        scene.sky = _sky(self.config.videos, self._clip, self.frame)
+        scene.sky = self._sky(self._clip, self.frame)
 
     def skies(self) -> Iterator[Sky]:
         """Every frame of every video that can be drawn."""
         for name in self.names:
             clip = self._source.clip(name)
             for frame in range(len(clip)):
-                yield _sky(self.config.videos, clip, frame)
+                yield self._sky(clip, frame)
+
+    def _sky(self, clip: Clip, index: int) -> Sky:
+        alpha, under = self.config.video_alpha, self._own_sky
+        blended = None if under is None else (alpha, zlib.crc32(under.tobytes()))
+        frame = (self.config.videos, clip.name, index, blended)  # not the clip itself, which may keep a file open
+        return Sky(frame, lambda side: _recent.get((*frame, side), lambda: _pyramid(clip[index], side, alpha, under)))
+
+
+def _chosen(training: tuple[str, ...], config: DistractionConfig) -> tuple[str, ...]:
+    """The first so many of the training videos, or those that were named."""
+    if config.video_names is None:
+        number = len(training) if config.num_videos is None else config.num_videos
+        if not 1 <= number <= len(training):
+            raise CBMError(
+                f"num_videos must be 1 to {len(training)}, the training videos of {config.videos!r}; got {number}."
+            )
+        return training[:number]
+    for name in config.video_names:
+        if name not in training:
+            raise UnknownChoice(f"training video of {config.videos!r}", name, training)
+    if len(set(config.video_names)) < max(len(config.video_names), 1):
+        raise CBMError(
+            f"video_names must be one video or more, each once; got {', '.join(config.video_names) or 'none'}."
+        )
+    return config.video_names
 
 
 def _training_names(source: VideoSource) -> set[str]:
@@ -77,14 +111,11 @@ def _training_names(source: VideoSource) -> set[str]:
         return set()
 
 
-def _sky(source: str, clip: Clip, index: int) -> Sky:
-    frame = (source, clip.name, index)  # not the clip itself, which may keep a file open
-    return Sky(frame, lambda side: _recent.get((*frame, side), lambda: _pyramid(clip[index], side)))
-
-
-def _pyramid(picture: np.ndarray, side: int) -> list[np.ndarray]:
-    full = Image.fromarray(picture).resize((SKY_SIZE, SKY_SIZE), Image.Resampling.BILINEAR)
-    return pyramid(np.asarray(full), side)
+def _pyramid(picture: np.ndarray, side: int, alpha: float, under: np.ndarray | None) -> list[np.ndarray]:
+    full = np.asarray(Image.fromarray(picture).resize((SKY_SIZE, SKY_SIZE), Image.Resampling.BILINEAR))
+    if under is not None:
+        full = (alpha * full.astype(np.float32) + (1.0 - alpha) * under.astype(np.float32)).astype(np.uint8)
+    return pyramid(full, side)
 
 
 class _Recent:

@@ -31,7 +31,9 @@ class DistractionConfig:
     """Settings that distractions choose from; each class says in `options` which ones it understands."""
 
     scale: float = 0.1
-    num_videos: int | None = None  # None: all of them
+    num_videos: int | None = None  # the first so many; None: all of them
+    video_names: tuple[str, ...] | None = None  # these instead
+    video_alpha: float = 1.0
     dynamic: bool = False
     videos: str = "builtin"
     split: str = "train"
@@ -40,7 +42,9 @@ class DistractionConfig:
 class Distraction(ABC):
     """One way to disturb the eye. Static: drawn once per episode. Dynamic: changes at every environment step."""
 
-    options: ClassVar[frozenset[str]] = frozenset()
+    options: ClassVar[frozenset[str]] = frozenset()  # names of the settings that do something here
+    shows_videos: ClassVar[bool] = False  # evaluations then play the training and the unseen videos apart
+    names: tuple[str, ...] = ()  # of the videos that an episode draws from, where it shows any
 
     def __init__(self, config: DistractionConfig) -> None:
         self.config = config

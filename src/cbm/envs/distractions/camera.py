@@ -25,7 +25,7 @@ class Camera(Distraction):
     Pose and motion are those of the Distracting Control Suite for the same draws, which come in the same order.
     """
 
-    options = frozenset({"scale", "dynamic"})
+    options = frozenset({"scale", "camera_scale", "dynamic"})
 
     def reset(self, scene: Scene) -> None:
         s = self.config.scale

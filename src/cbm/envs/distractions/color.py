@@ -12,7 +12,7 @@ STEP_STD = 0.03  # of a dynamic step, times the scale
 class Color(Distraction):
     """Every material's RGB uniform within +-scale of its own, clipped to [0, 1]; dynamic: a walk in that range."""
 
-    options = frozenset({"scale", "dynamic"})
+    options = frozenset({"scale", "color_scale", "dynamic"})
 
     def __init__(self, config: DistractionConfig) -> None:
         super().__init__(config)
