@@ -36,7 +36,7 @@ def test_the_tasks_are_those_of_dm_controls_suite():
     assert set(TASKS) == {f"{domain}-{task}" for domain, task in suite.ALL_TASKS}
 
 
-@pytest.mark.parametrize("task", first_of_each_domain())
+@pytest.mark.parametrize("task", list(first_of_each_domain()))
 def test_every_task_is_registered_and_runs(task):
     env = gym.make(f"cbm/{task}-v0", size=32)
     obs, info = env.reset(seed=3)
@@ -53,7 +53,7 @@ def test_every_task_is_registered_and_runs(task):
     env.close()
 
 
-@pytest.mark.parametrize("task", first_of_each_domain())
+@pytest.mark.parametrize("task", list(first_of_each_domain()))
 def test_every_task_can_be_distracted(task, make, stripes):
     """Each of the three changes its picture, and leaves its physics alone."""
     options = {"size": 32, "frame_stack": 1}
