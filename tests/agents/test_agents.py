@@ -198,7 +198,7 @@ class TestModelFree:
         assert not torch.equal(results[0]["critic"]["q1.0.weight"], results[1]["critic"]["q1.0.weight"])
 
     def test_losses_fall_on_one_batch(self, name: str) -> None:
-        a, b = agent(name, shift_pad=0, lr=1e-3, target_rate=0.0), batch(n_step=1)
+        a, b = agent(name, shift_pad=0, lr=1e-3), batch(n_step=1)
         b = replace(b, n_step_discount=torch.zeros(8, 1))  # plain regression onto the reward
         history = [a.update(b, 100) for _ in range(150)]
         for loss in a.weights.keys() - {"bisimulation"}:  # whose target moves with the latents
