@@ -29,7 +29,15 @@ from cbm.types import begin_episode
 from test_resume import assert_same_run, interrupt, load, same
 from toy import TINY, PixelDot, cbm, finished_run, tiny_options
 
-OWN = {"tpc": {"agent.length": 8, "agent.memory_dim": 16, "agent.model_first": 4, "agent.updates_per_env_step": 0.2}}
+OWN = {
+    "tpc": {
+        "agent.length": 8,
+        "agent.memory_dim": 16,
+        "agent.conv_layers": 2,
+        "agent.model_first": 4,
+        "agent.updates_per_env_step": 0.2,
+    }
+}
 
 
 def config(name: str = "drqv2+cbm", env: str = "toy:PixelDot-v0", **changes: Any) -> RunConfig:
@@ -65,7 +73,9 @@ def by_hand(config: RunConfig, folder: Path) -> dict[str, Any]:
         obs, reward, terminated, truncated, _ = env.step(action)
         replay.add(action, float(reward), obs, terminated, truncated)
         over = terminated or truncated
-        due = int(max(0, step + 2 - settings.seed_steps // repeat) * config.updates_per_agent_step)
+        since = step + 1 - settings.seed_steps // repeat  # agent steps since the first update
+        first = config.first_updates if since >= 0 else 0
+        due = first + int(max(0, since + (first == 0)) * config.updates_per_agent_step)
         if due > updates:
             for name, module in actor.modules.items():
                 module.load_state_dict(learner.modules[name].state_dict())

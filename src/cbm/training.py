@@ -158,6 +158,8 @@ def _loop(config: RunConfig, run: RunDir, origin: Mapping[str, Any], wandb: bool
                 except NotFinite as error:
                     raise NotFinite(f"{error} {saver.advice()}") from None
                 at.updates += 1
+                if at.updates % 100 == 0:  # some agents make hundreds at once
+                    show.update(at.env_step, at.agent_step, at.updates, last_return)
             if due(settings.log_every) and means.sums:
                 logs.write(logs.metrics, {**at.counts(), **means.take()})
                 logs.timings.append({**at.counts(), "seconds": clock.seconds()})

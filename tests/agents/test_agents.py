@@ -24,7 +24,7 @@ from cbm.types import Batch, Sequences, begin_episode
 
 SETUP = Setup((9, 20, 20), action_dim=2, action_repeat=4, noise=Noise(1.0, 0.1, 100), seed=3)
 SIZES = {"batch_size": 8, "conv_channels": 4, "feature_dim": 6, "hidden_dim": 16}
-SIZES |= {"length": 9, "memory_dim": 10, "horizon": 4, "imagined": 3, "model_first": 0}  # those of agents with a memory
+SIZES |= {"length": 9, "memory_dim": 10, "horizon": 4, "imagined": 3, "model_first": 0, "conv_layers": 2}  # of TPC
 RELEASED_NAMES = {"released-drq-cbm", "released-drqv2-cbm"}  # late rewards, which CBM sees too: test_released.py
 MODEL_FREE = [name for name in agent_names() if isinstance(configs(name)[0], AgentConfig)]
 OBJECTIVE_SIZES = {

@@ -16,6 +16,7 @@ from cbm import training
 from cbm.agents import make_agent
 from cbm.agents.parts import adam, minimise
 from cbm.agents.tpc import TPCConfig
+from cbm.agents.tpc.encoder import FrameEncoder
 from cbm.agents.tpc.losses import centring, consistency, lambda_returns, predictive_coding, unit_gaussian
 from cbm.agents.tpc.rssm import RSSM, Belief
 from cbm.config import EnvConfig, make_config
@@ -143,9 +144,10 @@ class TestLosses:
             np.testing.assert_allclose(found[t], expected, rtol=1e-10)
 
 
-@pytest.mark.parametrize("negatives", ["step", "all"])
-def test_the_losses_of_the_model_are_those_of_the_paper(negatives: str) -> None:
-    a, b = agent("tpc", negatives=negatives, warm_up=2, length=5), sequences(length=5)
+@pytest.mark.parametrize(("negatives", "mean_reward"), [("step", False), ("all", True)])
+def test_the_losses_of_the_model_are_those_of_the_paper(negatives: str, mean_reward: bool) -> None:
+    a = agent("tpc", negatives=negatives, warm_up=2, length=5, mean_reward=mean_reward)
+    b = sequences(length=5)
     g = torch.Generator()
     g.set_state(a.generator.get_state())
     losses, beliefs, _ = a.model_losses(b)
@@ -168,7 +170,7 @@ def test_the_losses_of_the_model_are_those_of_the_paper(negatives: str) -> None:
         return float(np.mean([np.log(len(x[0])) - info_nce(*x) for x in map(list, problems)]))
 
     late = [log_normal(code[t, i], mean[t, i], std[t, i]) for t in range(2, 5) for i in range(8)]
-    target = double(b.reward).transpose(1, 0, 2) * 2.0 / 4  # TPC's action repeat, and that of the test
+    target = double(b.reward).transpose(1, 0, 2) / (4 if mean_reward else 1)  # the action repeat of the test
     expected = {
         "temporal": coding(noisy[2:], mean[2:], std[2:]),
         "static": coding(noisy, code, np.full_like(code, 0.2)),
@@ -368,18 +370,19 @@ def test_the_actor_begins_with_the_deviation_that_is_asked_for(first_std: float)
     torch.testing.assert_close(log_std.exp(), torch.full((4, 2), first_std), rtol=1e-3, atol=0)
 
 
-def test_values_are_in_rewards_of_the_environment() -> None:
-    a = agent("tpc")
+@pytest.mark.parametrize(("mean_reward", "value"), [(False, 3.0), (True, 12.0)])
+def test_values_are_in_rewards_of_the_environment(mean_reward: bool, value: float) -> None:
+    a = agent("tpc", mean_reward=mean_reward)
     with torch.no_grad():
         for p in a.critic.parameters():
             p.zero_()
         a.critic[-1].bias[:] = 3.0
-    assert a.value(np.zeros((2, 9, 20, 20), np.uint8)).tolist() == [[6.0], [6.0]]  # times 4, the action repeat, over 2
+    assert a.value(np.zeros((2, 9, 20, 20), np.uint8)).tolist() == [[value], [value]]
 
 
 def test_it_learns_to_tell_codes_apart() -> None:
     a, b = agent("tpc", lr=4e-3, model_first=10**6, warm_up=2), sequences()
-    history = [a.update(b, 0) for _ in range(80)]
+    history = [a.update(b, 0) for _ in range(150)]
     first, last = history[0], history[-1]
     assert first["tpc/temporal_accuracy"] < 0.4
     assert last["tpc/temporal_accuracy"] > 0.9
@@ -397,11 +400,11 @@ def test_imagination_finds_the_action_that_is_rewarded() -> None:
         action = torch.rand(8, 4, 2, generator=g) * 2 - 1
         reward = 1.0 + action[..., :1]
         brightness = (100 + 90 * action[..., 0])[:, :, None, None, None].expand(8, 4, 3, 20, 20).to(torch.uint8)
-        metrics = a.update(Sequences(brightness, action, 4 * reward), i)
+        metrics = a.update(Sequences(brightness, action, 2 * reward), i)
         rewards.append(metrics["tpc/imagined_reward"].item())
     obs = np.random.default_rng(0).integers(10, 190, (6, 1, 1, 1)).repeat(9, axis=1).repeat(20, 2).repeat(20, 3)
     actions = a.act(obs.astype(np.uint8), 0, explore=False)
-    assert np.mean(rewards[:5]) < 2.5  # at random: 2 on average, as TPC's action repeat doubles them
+    assert np.mean(rewards[:5]) < 2.5  # at random: 2 on average
     assert np.mean(rewards[-5:]) > 3.5  # of 4
     assert actions[:, 0].min() > 0.7
 
@@ -410,6 +413,7 @@ TOY = {
     "agent.batch_size": 6,
     "agent.length": 8,
     "agent.conv_channels": 4,
+    "agent.conv_layers": 2,
     "agent.hidden_dim": 16,
     "agent.memory_dim": 16,
     "agent.horizon": 4,
@@ -487,8 +491,32 @@ def test_killed_again_and_again_it_equals_a_run_left_alone(tmp_path: Path, toy_p
     assert_same_run(*runs)
 
 
+def test_the_encoder_is_that_of_its_authors() -> None:
+    encoder = FrameEncoder((3, 64, 64), channels=32, layers=4)
+    sizes = [(c.in_channels, c.out_channels, c.kernel_size, c.stride) for c in encoder.convs]
+    assert sizes == [(n, m, (4, 4), (2, 2)) for n, m in ((3, 32), (32, 64), (64, 128), (128, 256))]
+    assert encoder.features == 2 * 2 * 256
+    x = images = torch.randint(0, 256, (70, 3, 64, 64), dtype=torch.uint8)
+    x = x.float() / 255 - 0.5
+    for conv in encoder.convs:
+        x = torch.relu(conv(x))
+    torch.testing.assert_close(encoder(images), x.permute(0, 2, 3, 1).flatten(1), rtol=1e-4, atol=1e-5)
+    a = agent("tpc")
+    assert [layer.out_features for layer in a.code if isinstance(layer, torch.nn.Linear)] == [10, 6]
+    expected = network(a.code, double(a.encoder(sequences().obs[0])))
+    np.testing.assert_allclose(a.encode(sequences().obs[0]), expected, rtol=1e-3, atol=1e-5)
+
+
+def test_the_model_learns_first_and_at_once(tmp_path: Path, toy_path: None) -> None:
+    training.train(toy_config(60), tmp_path, quiet=True)
+    lines = [line for line in read_lines(tmp_path / "metrics.jsonl") if "loss/reward" in line]
+    assert [(line["env_step"], line["updates"], "loss/actor" in line) for line in lines] == [(60, 25, True)]
+    assert [training._updates_due(step, toy_config(60)) for step in (24, 25, 26)] == [0, 20, 21]
+
+
 def test_how_often_it_learns() -> None:
     config = make_config("tpc", EnvConfig("cartpole-swingup"))
+    assert config.first_updates == 2_000
     assert config.training.seed_steps == 5_000
     assert config.updates_per_agent_step == pytest.approx(0.8)  # 0.1 an environment step, 8 of them a step
     assert make_config("drqv2", EnvConfig("cartpole-swingup")).updates_per_agent_step == 1.0
@@ -498,7 +526,10 @@ def test_how_often_it_learns() -> None:
 def test_sizes() -> None:
     paper, laptop = make_config("tpc").agent, make_config("tpc", preset="laptop").agent
     assert (paper.feature_dim, paper.memory_dim, paper.batch_size, paper.length) == (30, 200, 250, 50)
-    assert (laptop.feature_dim, laptop.memory_dim, laptop.horizon) == (30, 200, 15)
+    assert (paper.hidden_dim, paper.conv_channels, paper.horizon, paper.mean_reward) == (400, 32, 15, False)
+    assert laptop.feature_dim == 30
+    # Rewards must weigh as much in the model as where they are summed: at the largest action repeat, repeat^2.
+    assert (laptop.mean_reward, laptop.reward_weight) == (True, 8.0**2)
     assert laptop.batch_size * laptop.length < 300
 
 
@@ -515,3 +546,5 @@ def test_bad_input() -> None:
         TPCConfig(first_std=0.0)
     with pytest.raises(CBMError, match="horizon must be 2 to"):
         TPCConfig(horizon=1)
+    with pytest.raises(CBMError, match=r"frames of 20x20 are too small for 4 convolutions.*--agent\.conv_layers"):
+        agent("tpc", conv_layers=4)

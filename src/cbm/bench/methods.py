@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from cbm.agents import Setup, agent_names, make_agent
+from cbm.agents.tpc.encoder import FrameEncoder
 from cbm.bench import Row, alternate
 from cbm.child import PYTHON, environment
 from cbm.comparison import REFERENCE
@@ -92,7 +93,7 @@ class Update:
             seen[with_gradient] += len(inputs[0])
 
         parts = {id(part): part for module in self.agent.modules.values() for part in module.modules()}
-        encoders = [part for part in parts.values() if isinstance(part, Encoder)]
+        encoders = [part for part in parts.values() if isinstance(part, (Encoder, FrameEncoder))]
         hooks = [encoder.convs[-1].register_forward_pre_hook(count) for encoder in encoders]
         with FlopCounterMode(display=False) as counter:
             self()

@@ -3,106 +3,22 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from cbm.agents.parts import Setup, adam, as_batch, minimise, pack, seeded, unpack
+from cbm.agents.tpc.config import TPCConfig
 from cbm.agents.tpc.controller import Remembering
+from cbm.agents.tpc.encoder import FrameEncoder
 from cbm.agents.tpc.losses import centring, consistency, lambda_returns, predictive_coding, unit_gaussian
 from cbm.agents.tpc.rssm import RGB, RSSM, Actor, Belief, head
 from cbm.errors import CBMError
-from cbm.nets import Encoder
 from cbm.ops import linear_schedule, noisy_action, squashed_action, squashed_gaussian, squashed_log_prob
-from cbm.ranges import Count, CountOrZero, Length, Positive, Range, Share, Weight, Width
 from cbm.replay import Replay
-from cbm.settings import Checked
 from cbm.types import Metrics, Sequences
-
-
-@dataclass(frozen=True)
-class TPCConfig(Checked):
-    """Defaults follow TPC's authors, and the paper's encoder takes the place of theirs."""
-
-    prefill: ClassVar[int] = 5_000  # training.seed_steps, unless a run says otherwise (TPC)
-
-    batch_size: Annotated[int, Range(2, 65_536)] = 250
-    """Sequences in a batch (TPC)."""
-    length: Annotated[int, Range(2, 10_000)] = 50
-    """Steps in a sequence (TPC)."""
-    updates_per_env_step: Annotated[float, Range(0, 1_000)] = 0.1
-    """Updates per *environment* step: TPC makes 100 every 1000."""
-    discount: Share = 0.99
-    """Per agent step (TPC)."""
-    lr: Positive = 6e-4
-    """Adam, of the model: encoder, recurrent model, reward (TPC)."""
-    behaviour_lr: Positive = 8e-5
-    """Adam, of actor and value (TPC)."""
-    clip: Positive = 100.0
-    """Largest norm of a gradient (TPC)."""
-    feature_dim: Width = 30
-    """Length of a code, which is the stochastic part of the belief (TPC)."""
-    memory_dim: Width = 200
-    """Length of the deterministic part, and of the layers around it (TPC)."""
-    hidden_dim: Width = 400
-    """Of the layers of reward (2), value (3) and actor (4) (TPC)."""
-    conv_channels: Annotated[int, Range(1, 1_024)] = 32
-    """The paper's encoder."""
-    conv_strides: Annotated[tuple[Annotated[int, Range(1, 16)], ...], Length(1, 16)] = (2, 1, 1, 1)
-    """One 3x3 layer each: the paper's encoder."""
-    code_noise: Weight = 0.2
-    """Standard deviation of the noise on codes in the contrastive losses (TPC)."""
-    negatives: Literal["step", "all"] = "step"
-    """What a code is told apart from: the other sequences at its step (TPC), or all steps of all sequences."""
-    warm_up: Annotated[int, Range(0, 10_000)] = 5
-    """Steps of a sequence before the prior must predict (TPC)."""
-    consistency_weight: Weight = 0.1
-    """Of the prior's log-likelihood (TPC)."""
-    consistency_start: Weight = 0.05
-    """Its weight at the first update (TPC)."""
-    reward_weight: Weight = 1.0
-    """Of the reward's log-likelihood (TPC)."""
-    centring_weight: Weight = 0.01
-    """Of the squared mean code (TPC)."""
-    reward_scale: Positive = 2.0
-    """Rewards are divided by the action repeat and multiplied by this, TPC's action repeat: its rewards on any task."""
-    model_first: CountOrZero = 2_000
-    """Updates that train the model alone, while the weight of consistency rises (TPC)."""
-    imagined: Count = 50
-    """Sequences of a batch whose steps imagination starts from (TPC)."""
-    horizon: Annotated[int, Range(2, 1_000)] = 15
-    """Steps imagined (TPC)."""
-    return_lambda: Share = 0.95
-    """lambda of the returns (TPC)."""
-    target_every: Count = 100
-    """Updates between copies of the value network to its target (TPC)."""
-    first_std: Positive = 5.0
-    """Standard deviation with which the actor begins, before its tanh (Dreamer, which TPC builds on)."""
-    exploration: Weight = 0.3
-    """Standard deviation of the noise on actions in training, beside the actor's own (TPC)."""
-    mixed_precision: bool = False
-    """Convolutions in bfloat16: faster on processors that have it, as `cbm doctor` tells. Untested on CUDA."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.length <= self.warm_up:
-            raise CBMError(f"agent.length is {self.length}, but the first {self.warm_up} steps (agent.warm_up) warm up")
-
-    def laptop(self) -> TPCConfig:
-        """A size for two cores: fewer and shorter sequences, so each is told apart from all steps of all the others."""
-        return replace(
-            self,
-            batch_size=12,
-            length=20,
-            negatives="all",
-            conv_strides=(2, 2, 1, 1),
-            hidden_dim=200,
-            imagined=6,
-            model_first=500,
-        )
 
 
 class TPC:
@@ -115,10 +31,10 @@ class TPC:
         _, height, width = setup.obs_shape
         codes, memory, hidden = config.feature_dim, config.memory_dim, config.hidden_dim
         with seeded(setup.seed):
-            self.encoder = Encoder(
-                (RGB, height, width), memory, config.conv_channels, config.conv_strides, config.mixed_precision
+            self.encoder = FrameEncoder(
+                (RGB, height, width), config.conv_channels, config.conv_layers, config.mixed_precision
             )
-            self.code = head(memory, memory, codes, layers=0)
+            self.code = head(self.encoder.features, memory, codes, layers=1)
             self.rssm = RSSM(codes, memory, setup.action_dim)
             self.reward = head(codes + memory, hidden, 1, layers=2)
             self.actor = Actor(codes + memory, setup.action_dim, hidden, config.first_std)
@@ -143,6 +59,7 @@ class TPC:
         }
         self.generator = torch.Generator(self.device).manual_seed(setup.seed)
         self.updates = 0
+        self._repeat = setup.action_repeat if config.mean_reward else 1  # what rewards are divided by
         self.memory: dict[str, Tensor] | None = None  # the belief h, s and the last action; None before an episode
 
     def begin_episode(self) -> None:
@@ -214,7 +131,7 @@ class TPC:
             "temporal": temporal,
             "static": static,
             "consistency": consistency(code[late], prior.mean[late], prior.std[late]),
-            "reward": unit_gaussian(self.reward(beliefs.feature), self._scaled(batch.reward).transpose(0, 1)),
+            "reward": unit_gaussian(self.reward(beliefs.feature), batch.reward.transpose(0, 1) / self._repeat),
             "centring": centring(code),
         }
         metrics = {
@@ -228,9 +145,6 @@ class TPC:
     def _against(self, x: Tensor) -> Tensor:
         """(T, B, S) as problems of their own for each step, or as one problem."""
         return x if self.config.negatives == "step" else x.flatten(0, 1)
-
-    def _scaled(self, reward: Tensor) -> Tensor:
-        return reward * (self.config.reward_scale / self.setup.action_repeat)
 
     def _update_behaviour(self, start: Belief) -> Metrics:
         """Actor and value, on trajectories imagined from beliefs (T, B, ...)."""
@@ -281,7 +195,7 @@ class TPC:
         code = self.encode(obs)
         nothing, no_action = self.rssm.nothing(len(code)), code.new_zeros(len(code), self.setup.action_dim)
         belief = Belief(self.rssm.remember(nothing, no_action), code)
-        return self.critic(belief.feature) * (self.setup.action_repeat / self.config.reward_scale)
+        return self._repeat * self.critic(belief.feature)
 
     def controller(self) -> Remembering:
         return Remembering(self.encoder, self.code, self.rssm, self.actor, self.setup.action_dim)
