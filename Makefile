@@ -6,12 +6,13 @@ BIN := .venv/bin
 DEMO_STEPS ?= 40000
 PACKAGES := libegl1 libegl-mesa0 libgl1-mesa-dri libosmesa6
 
-.PHONY: help setup system browser demo test test-all smoke check format bench clean
+.PHONY: help setup system browser demo test test-all smoke assault check format bench clean
 help:
 	@echo "make demo      set everything up, then train CBM for about ten minutes (curve, film and page in demo/)"
 	@echo "make test      set everything up, then lint, type-check and test"
 	@echo "make test-all  the same with the tests that take minutes"
 	@echo "make smoke     the paper's main study, seconds a run: every method on every task, and its report"
+	@echo "make assault   attack the program: kills, damaged files, wrong command lines; a table of what was held"
 	@echo "make check     ruff and mypy        make format   let ruff rewrite"
 	@echo "make bench     every benchmark, as JSON in benchmarks/"
 
@@ -72,6 +73,10 @@ smoke: setup
 	$(BIN)/cbm study run multi --scale smoke --root demo/studies
 	$(BIN)/cbm study run multi --scale smoke --root demo/studies
 	$(BIN)/cbm study report multi --scale smoke --root demo/studies
+
+# Minutes to an hour, by the machine: ASSAULT="--kills 20 --words 100" is a part of it.
+assault: setup
+	$(BIN)/python tests/assault/run.py $(ASSAULT)
 
 check: setup
 	$(BIN)/ruff check .

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import resource
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -172,3 +174,18 @@ def test_other_spaces_are_refused_by_name(obs: gym.Space, action: gym.Space, mes
 def test_an_environment_that_is_not_there_is_said(env_id: str) -> None:
     with pytest.raises(CBMError, match=f"--env {env_id}"):
         adapt(env_id, 84, 3, 1)
+
+
+def test_ctrl_c_again_and_again_ends_without_a_traceback(tmp_path: Path) -> None:
+    process = cbm(
+        "train", *tiny_options(training__total_steps=100_000, training__film=False), "--out", tmp_path / "run"
+    )
+    while not (tmp_path / "run" / "metrics.jsonl").exists():
+        assert process.poll() is None, process.communicate()[0]
+        time.sleep(0.01)
+    for _ in range(6):
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.03)
+    output = process.communicate(timeout=120)[0]
+    assert process.returncode == 128 + signal.SIGINT, output
+    assert "Traceback" not in output

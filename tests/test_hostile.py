@@ -47,7 +47,6 @@ def in_folder(run: Path, program: list[str], *words: str) -> subprocess.Complete
     ("program", "words"),
     [
         (SCRIPT, ["eval", ".", "--episodes", "2", "--workers", "1", "--trust", "toy"]),
-        (MODULE, ["eval", ".", "--episodes", "2", "--workers", "1", "--trust", "toy"]),
         (SCRIPT, ["record", ".", "-o", "film.mp4", "--trust", "toy"]),
         (SCRIPT, ["analyze", ".", "--only", "ch_index", "--trust", "toy"]),
         (SCRIPT, ["report", ".", "-o", "report.html"]),

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import tyro
@@ -195,3 +197,29 @@ def test_figures_are_listed_by_name(tmp_path):
         "tsne": [".csv"],
         "tsne_value": [".png", ".svg"],
     }
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda config: config["agent"].update(hidden_dim=float("inf")),
+        lambda config: config["agent"].update(hidden_dim=10**400),
+        lambda config: config["training"].update(total_steps=10**400),
+        lambda config: config["training"].update(seed_steps=[]),
+        lambda config: config.update(seed=-(10**30)),
+        lambda config: config["env"].update(scale={"a": {"b": []}}),
+        lambda config: config.update(agent=json.loads('{"a":' * 400 + "1" + "}" * 400)),
+    ],
+)
+def test_one_bad_run_hides_no_other(tmp_path, change):
+    from cbm.report.page import write_page
+    from cbm.report.server import Board
+
+    shutil.copytree(finished_run(), tmp_path / "runs" / "good", ignore=shutil.ignore_patterns("replay", "checkpoint"))
+    bad = Path(shutil.copytree(tmp_path / "runs" / "good", tmp_path / "runs" / "bad"))
+    config = json.loads((bad / "config.json").read_text())
+    change(config)
+    (bad / "config.json").write_text(json.dumps(config).replace("Infinity", "1e999"))
+    page = write_page(load_runs([tmp_path / "runs"]), tmp_path / "page.html", "title", 10_000_000).path.read_text()
+    assert '"name":"good"' in page
+    assert '"name":"good"' in Board([tmp_path / "runs"], "title").data()[0]

@@ -29,10 +29,10 @@ OUTPUTS = {"output", "out", "root", "to"}
 
 
 def wrong_lines(run: Path, folder: Path) -> Iterator[list[str]]:
-    """All of them, in an order that mixes the kinds."""
-    lines = [*_verbs(), *_options(run, folder), *_settings(run)]
-    random.Random(0).shuffle(lines)
-    yield from lines
+    """First those of verbs and their options, then settings out of their ranges; each in an order that mixes them."""
+    for lines in ([*_verbs(), *_options(run, folder)], [*_settings(run)]):
+        random.Random(0).shuffle(lines)
+        yield from lines
 
 
 def held(outcome: Outcome) -> str | None:
