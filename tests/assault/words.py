@@ -72,7 +72,9 @@ def _options(run: Path, folder: Path) -> Iterator[list[str]]:
             if positional or name in FREE or name == "set":
                 continue
             option = "--" + {"as_json": "json"}.get(name, name).replace("_", "-")
-            start = ["--out", str(folder / "new")] if verb == "train" and name in OF_THE_SUITE else base
+            start = base
+            if verb == "train" and name in OF_THE_SUITE:
+                start = ["--out", str(folder / "new"), *(["--distraction", "easy"] if name != "env" else [])]
             for value in _wrong(kind, name):
                 yield (
                     [verb, *start, option, value] if not value.startswith("-") else [verb, *start, f"{option}={value}"]
