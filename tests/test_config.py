@@ -11,11 +11,12 @@ from typing import Any, get_type_hints
 import pytest
 import tyro
 
-from cbm.agents import RELEASED, agent_names
+from cbm.agents import AGENTS, RELEASED, agent_names
 from cbm.commands.settings import settings_page
 from cbm.commands.train import TrainArgs, expand_overrides, run_config
 from cbm.config import PRESETS, EnvConfig, RunConfig, from_json, make_config, read_config, to_json, write_config
 from cbm.errors import CBMError
+from cbm.objectives import OBJECTIVES
 from cbm.provenance import provenance
 from cbm.settings import BadSetting, override
 from cbm.tasks import TASKS
@@ -189,7 +190,7 @@ def test_config_json_tells_where_the_run_came_from(tmp_path: Path) -> None:
         read_config(tmp_path / "config.json")
 
 
-CHOSEN = ("drqv2+cbm", "drq+dbc", "drqv2+simsr", "drq+bisim-nce", "drqv2+dynamics", "proto", "svea", "tpc")
+CHOSEN = (*AGENTS, *(f"drqv2+{objective}" for objective in OBJECTIVES))  # each config class at least once
 
 
 def numbers_of(config: RunConfig) -> list[tuple[str, Any, Any]]:

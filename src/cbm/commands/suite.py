@@ -138,9 +138,16 @@ def videos(
     from cbm.envs.videos import DAVIS_URL, contact_sheet, download_davis, list_sources, open_source
     from cbm.errors import CBMError, UnknownChoice
     from cbm.files import check_output
+    from cbm.ranges import Range
+    from cbm.settings import check
 
     if action != "download" and (to, url, sha256) != (None, None, None):
         raise CBMError("--to, --url and --sha256 go with `cbm videos download davis`.")
+    if action != "measure" and (apart != 3 or as_json):
+        raise CBMError("--apart and --json go with `cbm videos measure`.")
+    if action != "show" and output is not None:
+        raise CBMError("-o goes with `cbm videos show`.")
+    check(Annotated[int, Range(1, 10_000)], apart, "--apart")
     if action == "list":
         table = Table("source", "training", "unseen", "where", box=None, pad_edge=False)
         for row in list_sources():
