@@ -93,7 +93,7 @@ def test_preview_of_a_dynamic_setting_is_also_a_film(tmp_path):
         (["--task", "cartpole-swingup", "--distraction", "medim"], "Did you mean 'medium'"),
         (["--task", "cartpole-swingup", "-o", "x.gif"], "must end in .png, .jpg or .mp4"),
         (["--task", "cartpole-swingup", "--num-videos", "99"], "num_videos must be 1 to 60"),
-        (["--task", "cartpole-swingup", "--episodes", "0"], "at least 1"),
+        (["--task", "cartpole-swingup", "--episodes", "0"], "--episodes must be 1 to"),
     ],
 )
 def test_preview_refuses_bad_input_without_a_traceback(arguments, message, capsys):

@@ -120,6 +120,8 @@ def check_output(path: Path, option: str = "-o") -> Path:
     """An error where the user's `path` cannot be written to: before the work, not after it."""
     try:
         folder = path.parent
+        if folder.exists() and not folder.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, f"{folder} is a file")
         folder.mkdir(parents=True, exist_ok=True)
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, "it is a folder")

@@ -270,7 +270,7 @@ def test_two_runs_are_put_beside_each_other(tmp_path):
     [
         (["nowhere"], "nothing was analysed"),
         (["nowhere", "--only", "tsna"], "Did you mean 'tsne'?"),
-        (["nowhere", "--episodes", "-1"], "--episodes must be 0 or more"),
+        (["nowhere", "--episodes", "-1"], "--episodes must be 0 to"),
     ],
 )
 def test_bad_input_is_named(arguments, message, capsys):

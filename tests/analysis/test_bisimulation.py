@@ -181,7 +181,7 @@ def test_a_seed_decides_what_is_learned():
 
 def test_impossible_numbers_are_refused(capsys):
     assert main(["bisimulation", "--seeds", "0"]) == 1
-    assert "at least 1" in capsys.readouterr().err
+    assert "--seeds must be 1 to" in capsys.readouterr().err
 
 
 @pytest.mark.slow

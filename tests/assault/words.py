@@ -82,7 +82,7 @@ def _options(run: Path, folder: Path) -> Iterator[list[str]]:
             if verb == "bench":
                 continue
             yield [verb, *start, option[:-1] + "zz", "1"]
-            if kind is not bool:
+            if kind is not bool and "tuple" not in str(kind):
                 yield [verb, *start, option]
     for verb in ("eval", "record", "analyze", "plot", "report", "watch", "export"):
         extra = ["-o", str(folder / "x.mp4")] if verb == "record" else []

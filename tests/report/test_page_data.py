@@ -171,8 +171,8 @@ def test_media_that_cannot_be_read_are_named(tmp_path, capsys):
         (["empty"], "empty: is empty"),
         (["empty", "-o", "page.pdf"], "must end in .html"),
         (["run", "-o", "folder.html"], "-o folder.html is a folder. Type: -o folder.html/report.html"),
-        (["run", "-o", "run/config.json/x.html"], "cannot be written"),
-        (["run", "--megabytes", "0"], "at least 1"),
+        (["run", "-o", "run/config.json/x.html"], "cannot write run/config.json/x.html (run/config.json is a file)"),
+        (["run", "--megabytes", "0"], "--megabytes must be 1 to"),
     ],
 )
 def test_bad_input_is_named_with_what_to_type(arguments, message, tmp_path, monkeypatch, capsys):
