@@ -137,7 +137,7 @@ def test_a_file_says_the_same_as_the_lines_of_the_paper(tmp_path: Path) -> None:
         ('agent = "drqv2" }', 'agent = "drqv3" }', "unknown agent 'drqv3'"),
         ('"walker-walk"', '"walker-wlk"', "unknown task 'walker-wlk'. Did you mean 'walker-walk'"),
         ('"agent.batch_size" = 256', '"agent.batch" = 256', "unknown setting 'agent.batch'. Did you mean 'batch_size'"),
-        ('"agent.batch_size" = 256', '"agent.batch_size" = "x"', "agent.batch_size must be int, not 'x'"),
+        ('"agent.batch_size" = 256', '"agent.batch_size" = "x"', "agent.batch_size must be a whole number, not 'x'"),
         ("[laptop]", "[labtop]", "unknown setting 'labtop'. Did you mean 'laptop'"),
         ("[laptop]", "[laptop]\nsteps = 5", "unknown setting 'laptop.steps'"),
         ("title =", "title", "is not TOML"),
