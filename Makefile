@@ -1,4 +1,4 @@
-# Two commands do everything on a fresh Debian or Ubuntu machine with Python 3.11+: `make demo` and `make test`.
+# Two commands do everything on a fresh Debian or Ubuntu machine with Python 3.11 or 3.12: `make demo` and `make test`.
 # They make .venv, install what is missing (system packages too) and do not install again what is there.
 SHELL := /bin/bash
 PYTHON ?= python3
@@ -21,8 +21,8 @@ setup: system .venv/ready
 # GL libraries come from Debian; nothing on PyPI has them. Asked for only when neither EGL nor OSMesa loads.
 system:
 	@command -v $(PYTHON) >/dev/null || { echo "No $(PYTHON) here. Type: sudo apt-get install -y python3 python3-venv"; exit 1; }
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-	  { echo "Python 3.11 or newer is needed, $(PYTHON) is $$($(PYTHON) --version). Type: make PYTHON=python3.12 ..."; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 13))' || \
+	  { echo "Python 3.11 or 3.12 is needed, $(PYTHON) is $$($(PYTHON) --version). Type: make PYTHON=python3.12 ..."; exit 1; }
 	@if $(PYTHON) -c 'import ctypes; ctypes.CDLL("libEGL.so.1"); ctypes.CDLL("libEGL_mesa.so.0"); ctypes.CDLL("libOSMesa.so.8")' 2>/dev/null; then :; \
 	elif [ "$$(id -u)" = 0 ]; then apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $(PACKAGES); \
 	elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then sudo apt-get update -qq && sudo apt-get install -y -qq $(PACKAGES); \
@@ -43,8 +43,6 @@ browser: setup
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv || \
 	  { echo "No venv module here. Type: sudo apt-get install -y python3-venv"; exit 1; }
 	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt torch
-	@$(BIN)/python -c 'import sys; sys.exit(sys.version_info >= (3, 13))' || \
-	  $(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt --no-deps dm_control  # see pyproject.toml
 	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e ".[train,export,cluster,dev]"
 	@touch $@
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cbm import __version__
-from cbm.errors import DM_CONTROL_HINT, TRAIN_HINT, CBMError
+from cbm.errors import TRAIN_HINT, CBMError
 
 
 class Verb(NamedTuple):
@@ -85,8 +85,7 @@ def main(argv: list[str] | None = None) -> int:
     except ModuleNotFoundError as error:
         if error.name is None or error.name.startswith("cbm"):
             raise
-        hint = DM_CONTROL_HINT if error.name.partition(".")[0] == "dm_control" else TRAIN_HINT
-        print(f"cbm {name} needs {error.name}: {hint}", file=sys.stderr)
+        print(f"cbm {name} needs {error.name}: {TRAIN_HINT}", file=sys.stderr)
         return 1
     except MemoryError:
         print(f"cbm {name}: there is not enough memory for this. {_SMALLER}", file=sys.stderr)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 
-from cbm.errors import DM_CONTROL_HINT, TRAIN_HINT, CBMError
+from cbm.errors import TRAIN_HINT, CBMError
 
 PACKAGES = ("mujoco", "dm_control", "gymnasium", "numpy", "av", "pillow")
 TRAINING_PACKAGES = ("torch", "safetensors", "tensorboard", "scikit-learn", "matplotlib")
@@ -63,8 +63,7 @@ def _packages() -> list[Finding]:
             try:
                 findings.append(Finding(name, importlib.metadata.version(name)))
             except importlib.metadata.PackageNotFoundError:
-                how = DM_CONTROL_HINT if name == "dm_control" else fix
-                findings.append(Finding(name, "not installed", ok=False, fix=how))
+                findings.append(Finding(name, "not installed", ok=False, fix=fix))
     mujoco = next(finding for finding in findings if finding.what == "mujoco")
     if mujoco.found.startswith("4."):
         findings.append(Finding("mujoco 4", "dm_control dies on it", ok=False, fix='pip install "mujoco<4"'))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import TypeVar
@@ -10,9 +9,6 @@ from typing import TypeVar
 T = TypeVar("T")
 
 TRAIN_HINT = 'pip install "cbm-rl[train]" (in a clone: pip install ".[train]")'
-DM_CONTROL_HINT = (  # it needs labmaze, of which Python 3.13 has no wheel; the suite uses nothing of that
-    'pip install --no-deps "dm_control>=1.0.50"' if sys.version_info >= (3, 13) else "pip install cbm-rl"
-)
 EXPORT_HINT = 'pip install "cbm-rl[export]" (in a clone: pip install ".[export]")'
 
 
