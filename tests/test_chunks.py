@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -29,23 +30,24 @@ def small_encoder(mixed_precision: bool = False) -> Encoder:
 
 
 @pytest.mark.parametrize("count", [SIZE, SIZE + 1, 3 * SIZE - 2])
-@pytest.mark.parametrize("features", [False, True])
-def test_values_and_gradients_are_those_of_one_pass(count: int, features: bool) -> None:
+@pytest.mark.parametrize("makes", ["latents", "features", "both"])
+def test_values_and_gradients_are_those_of_one_pass(count: int, makes: Any) -> None:
     encoder, obs = small_encoder(), observations(count)
     see: Callable[..., Tensor] = lambda obs, bright: (obs * bright[:, None, None, None]).clamp(max=255)  # noqa: E731
     bright = torch.arange(count) % 3
     learned, fixed = chunks.run(
-        [
-            encoder.work(obs, bright, see=see, features=features),
-            encoder.work(obs, learns=False, features=features),
-        ]
+        [encoder.work(obs, bright, see=see, makes=makes), encoder.work(obs, learns=False, makes=makes)]
     )
+    if makes == "both":
+        (learned, kept), (fixed, _) = learned, fixed
+        assert not kept.requires_grad
+        torch.testing.assert_close(kept, encoder.convs(see(obs, bright)).detach(), rtol=1e-4, atol=1e-5)
     at_once = encoder.convs(see(obs, bright)), encoder.convs(obs).detach()
-    if not features:
+    if makes != "features":
         at_once = encoder.latent(at_once[0]), encoder.latent(at_once[1]).detach()
     torch.testing.assert_close((learned, fixed), at_once, rtol=1e-4, atol=1e-5)
     assert not fixed.requires_grad
-    parameters = list((encoder.convs if features else encoder).parameters())
+    parameters = list((encoder.convs if makes == "features" else encoder).parameters())
     ours = torch.autograd.grad((learned * fixed).sum(), parameters)
     for a, b in zip(ours, torch.autograd.grad((at_once[0] * at_once[1]).sum(), parameters), strict=True):
         assert (a - b).abs().max() < 1e-4 * b.abs().max()
@@ -78,6 +80,20 @@ def test_bits_do_not_depend_on_threads(mixed_precision: bool) -> None:
             found.append([z.detach(), *torch.autograd.grad(z.square().sum(), list(encoder.parameters()))])
     for other in found[1:]:
         assert all(map(torch.equal, found[0], other))
+
+
+def test_a_large_gradient_is_the_same_sum() -> None:
+    weight = torch.randn(3, 1 << 19, requires_grad=True)
+    x = torch.randn(2 * SIZE + 5, 3)
+    for count in (1, 3):
+        with threads.use(count):
+            (y,) = chunks.run([Work(lambda x: x @ weight, (x,), (weight,))])
+            (gradient,) = torch.autograd.grad(y[:, 0].sum() + 2 * y[:, -1].sum(), weight)
+        parts = [cut.sum(0) for cut in x.split(SIZE)]
+        expected = torch.zeros_like(gradient)
+        expected[:, 0] = (parts[0] + parts[1]) + parts[2]
+        expected[:, -1] = 2 * expected[:, 0]
+        torch.testing.assert_close(gradient, expected)
 
 
 def test_an_error_in_a_chunk_comes_out_forward_and_backward() -> None:

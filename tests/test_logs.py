@@ -78,6 +78,37 @@ def test_a_loss_that_is_not_finite_is_named_with_its_step(value: float) -> None:
         Means().add({"loss/critic": torch.tensor(1.0), "loss/dynamics": torch.tensor(value)}, 4096)
 
 
+class OnGpu(torch.Tensor):
+    """Says that it lies on a GPU, and counts how often somebody waits for its values."""
+
+    waits = 0
+    device = torch.device("cuda")
+
+    def tolist(self) -> list[float]:
+        OnGpu.waits += 1
+        return self.as_subclass(torch.Tensor).tolist()
+
+
+def test_metrics_on_a_gpu_are_read_when_they_are_logged() -> None:
+    means = Means()
+    for step, loss in ((8, 1.0), (16, 3.0)):
+        means.add({"loss/critic": torch.tensor(loss).as_subclass(OnGpu)}, step)
+    assert means
+    assert OnGpu.waits == 0
+    assert means.take() == {"loss/critic": 2.0}
+    assert not means
+    means.add({"loss/critic": torch.tensor(float("nan")).as_subclass(OnGpu)}, 24)
+    means.add({"loss/critic": torch.tensor(1.0).as_subclass(OnGpu)}, 32)
+    with pytest.raises(NotFinite, match="loss/critic is not finite at environment step 24"):
+        means.read()
+    means = Means()
+    OnGpu.waits = 0
+    for step in range(means.patience):
+        assert OnGpu.waits == 0
+        means.add({"loss/critic": torch.tensor(0.0).as_subclass(OnGpu)}, step)
+    assert OnGpu.waits == means.patience  # a run that logs seldom does not fill the GPU
+
+
 def test_wandb_missing_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "wandb", None)  # what an import of an absent package meets
     with pytest.raises(CBMError, match=r'pip install "cbm-rl\[wandb\]"'):

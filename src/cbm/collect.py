@@ -64,6 +64,8 @@ class Collector:
         self._agent: Any = None
         self._learner: Any = None
         self._mark: dict[str, Any] | None = None
+        # On a GPU the copy acts in a stream of its own, which does not wait for the update.
+        self._stream = torch.cuda.Stream() if config.training.device.startswith("cuda") else None
         self.random_actions = np.random.default_rng(seed_for(config.seed, "explore"))
         try:
             self._env = self._do(lambda: make_environment(config.env, "train"))
@@ -105,6 +107,8 @@ class Collector:
         assert self._thread is not None
         assert not self._ahead, "steps are still under way with older weights"
         _copy_weights(self._learner, self._agent)
+        if self._stream is not None:
+            self._stream.wait_stream(torch.cuda.current_stream())  # for these weights
         for index in range(count):
             now = env_step + index * (self._config.env.action_repeat or 1)
             self._ahead.append(self._thread.submit(partial(self._take, now)))
@@ -156,7 +160,8 @@ class Collector:
             if random:
                 action = self.random_actions.uniform(-1.0, 1.0, self.shapes.action).astype(np.float32)
             else:
-                action = self._agent.act(rollout.obs, env_step, explore=True)
+                with torch.cuda.stream(self._stream if self.overlaps else None):
+                    action = self._agent.act(rollout.obs, env_step, explore=True)
         ended = begun = None
         with self._clock("environment"):
             obs, reward, terminated, truncated, _ = rollout.step(action)

@@ -92,24 +92,43 @@ def start_wandb(run: RunDir, config: dict[str, Any]) -> Any:
 
 
 class Means:
-    """Running means of the metrics of every update between two log lines; stops at the first that is not finite."""
+    """Running means of the metrics of every update between two log lines; stops at the first that is not finite.
+
+    Metrics on a GPU are read when somebody wants them (`read`), or when many have come together: reading waits for the
+    GPU. Whoever saves weights reads first, so that none of a loss that is not finite are saved.
+    """
+
+    patience = 1_000  # updates whose metrics may lie on a GPU
 
     def __init__(self) -> None:
         self.sums: dict[str, float] = {}
         self.counts: dict[str, int] = {}
+        self._unread: list[tuple[int, list[str], torch.Tensor]] = []
+
+    def __bool__(self) -> bool:
+        return bool(self.sums or self._unread)
 
     def add(self, metrics: Metrics, env_step: int) -> None:
-        # One transfer for all of them: on a GPU this is the only synchronisation besides acting.
-        values = torch.stack([value.detach().float().reshape(()) for value in metrics.values()]).tolist()
-        bad = [name for name, value in zip(metrics, values, strict=True) if not math.isfinite(value)]
-        if bad:
-            raise NotFinite(f"{', '.join(bad)} is not finite at environment step {env_step:,}.")
-        for name, value in zip(metrics, values, strict=True):
-            self.sums[name] = self.sums.get(name, 0.0) + value
-            self.counts[name] = self.counts.get(name, 0) + 1
+        values = torch.stack([value.detach().float().reshape(()) for value in metrics.values()])
+        self._unread.append((env_step, list(metrics), values))
+        if values.device.type == "cpu" or len(self._unread) >= self.patience:
+            self.read()
+
+    def read(self) -> None:
+        """Whatever was added counts, and has been found finite."""
+        while self._unread:
+            env_step, names, values = self._unread.pop(0)
+            numbers = dict(zip(names, values.tolist(), strict=True))
+            bad = [name for name, value in numbers.items() if not math.isfinite(value)]
+            if bad:
+                raise NotFinite(f"{', '.join(bad)} is not finite at environment step {env_step:,}.")
+            for name, value in numbers.items():
+                self.sums[name] = self.sums.get(name, 0.0) + value
+                self.counts[name] = self.counts.get(name, 0) + 1
 
     def take(self) -> dict[str, float]:
         """The means, and start over."""
+        self.read()
         means = {name: total / self.counts[name] for name, total in self.sums.items()}
         self.sums, self.counts = {}, {}
         return means

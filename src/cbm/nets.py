@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -12,6 +13,9 @@ from torch import Tensor, nn
 from cbm import chunks
 from cbm.errors import CBMError
 from cbm.ops import bounded_tanh, channels_last
+from cbm.types import send
+
+Makes = Literal["latents", "features", "both"]
 
 
 def initialise(module: nn.Module) -> None:
@@ -119,18 +123,28 @@ class Encoder(nn.Module):
 
     def features(self, obs: Tensor) -> Tensor:
         """What the convolutions make of observations, (B, F)."""
-        return chunks.run([self.work(obs, features=True)])[0]
+        return chunks.run([self.work(obs, makes="features")])[0]
 
     def work(
-        self, *inputs: Tensor, see: Callable[..., Tensor] | None = None, learns: bool = True, features: bool = False
+        self,
+        *inputs: Tensor,
+        see: Callable[..., Tensor] | None = None,
+        learns: bool = True,
+        makes: Makes = "latents",
     ) -> chunks.Work:
-        """For `chunks.run`: latents, or only `features`, of observations, or of what `see` makes of `inputs`."""
+        """For `chunks.run`: the encoding of observations, or of what `see` makes of `inputs`.
 
-        def encode(*chunk: Tensor) -> Tensor:
-            x = self.convs(chunk[0] if see is None else see(*chunk))
-            return x if features else self.latent(x)
+        Of `both` the features come second, and without a gradient.
+        """
 
-        parameters = (self.convs if features else self).parameters() if learns else ()
+        def encode(*chunk: Tensor) -> chunks.Made:
+            features = self.convs(chunk[0] if see is None else see(*chunk))
+            if makes == "features":
+                return features
+            z = self.latent(features)
+            return (z, features) if makes == "both" else z
+
+        parameters = (self.convs if makes == "features" else self).parameters() if learns else ()
         return chunks.Work(encode, inputs, tuple(p for p in parameters if p.requires_grad))
 
     def latent(self, features: Tensor) -> Tensor:
@@ -236,7 +250,7 @@ class RandomState(nn.Module):
 
     def normal(self, like: Tensor) -> Tensor:
         """Standard normal numbers of the shape of `like`, where it lives."""
-        return torch.randn(like.shape, generator=self.generator).to(like)
+        return send(torch.randn(like.shape, generator=self.generator, dtype=like.dtype), like.device)
 
     def below(self, n: int) -> int:
         """One of 0 ... n - 1."""

@@ -62,6 +62,7 @@ class Replay:
             self._steps = _NpyFile(directory / "steps.npy", _step_dtype(self.action_dim), (self.slots,), writable)
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise DamagedReplay(f"{directory} is damaged ({error}). {ADVICE}") from None
+        self.pinned = False  # whether images are put where a GPU can fetch them by itself
         self._head = 0  # how many frames were ever added
         self._unfinished = False  # whether the newest episode goes on
         self._starts: list[int] = []  # first frame of each episode that is still here, at least in part
@@ -302,7 +303,9 @@ class Replay:
         return self._steps.array[index % self.slots]
 
     def _images(self, index: np.ndarray) -> torch.Tensor:
-        return torch.from_numpy(self._frames.array[index % self.slots])
+        images = torch.empty((*index.shape, *self.frame_shape), dtype=torch.uint8, pin_memory=self.pinned)
+        np.take(self._frames.array, index % self.slots, axis=0, out=images.numpy(), mode="clip")  # "raise" would copy
+        return images
 
     def _ranges(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Of each episode: its first frame, the first frame whose whole stack is here, and its last frame."""

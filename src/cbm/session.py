@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ from cbm.collect import Begun, Collector, Step
 from cbm.config import RunConfig, bound_settings, check_settings
 from cbm.errors import CBMError
 from cbm.factory import Shapes, make_replay, make_run_agent
-from cbm.logs import Logs, Means
+from cbm.logs import Logs, Means, NotFinite
 from cbm.run_dir import RunDir
 from cbm.seeds import seed_for
 
@@ -49,6 +51,7 @@ class Session:
         self.agent = make_run_agent(config, self.shapes, config.training.device)
         collector.act_for(self.agent)
         self.replay = make_replay(config, self.shapes, replay_dir, None if state is None else state["replay"])
+        self.replay.pinned = config.training.device.startswith("cuda")
         if state is None:
             self._begin(collector.begin(0))
         else:
@@ -114,6 +117,7 @@ class Saver:
     def save(self) -> None:
         """A checkpoint of now, unless there is one already. Everything it relies on reaches the disk before it."""
         if self._saved != self._moment:
+            self._session.means.read()  # weights after a loss that is not finite are worth nothing
             self._session.replay.flush()
             self._logs.sync()
             state = self._session.state() | {"records": self._logs.state()}
@@ -126,7 +130,15 @@ class Saver:
         crowded = bool(self._kept) and self._session.replay.room(self._kept[0]) <= 2
         return crowded or time.monotonic() - self._time > 60 * minutes
 
-    def advice(self) -> str:
+    @contextmanager
+    def advising(self) -> Iterator[None]:
+        """Within, a loss that is not finite comes with advice."""
+        try:
+            yield
+        except NotFinite as error:
+            raise NotFinite(f"{error} {self._advice()}") from None
+
+    def _advice(self) -> str:
         """What to do after a failure that a resumed run would meet again."""
         kept = "There is no checkpoint yet" if self._saved is None else f"The checkpoint at {self._saved[0]:,} is whole"
         return f"{kept}. A resumed run would come here again: start another with, say, a lower --agent.lr."

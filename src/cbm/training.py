@@ -16,7 +16,7 @@ from cbm.errors import CBMError
 from cbm.evaluation import Interrupted, Workers, plan, summarise
 from cbm.factory import resolve_machine, thread_count, worker_count
 from cbm.load import film_best
-from cbm.logs import Logs, NotFinite, Stopwatch, start_wandb
+from cbm.logs import Logs, Stopwatch, start_wandb
 from cbm.memory import keep_freed_memory
 from cbm.progress import Show
 from cbm.provenance import provenance
@@ -102,6 +102,7 @@ def _loop(config: RunConfig, run: RunDir, origin: Mapping[str, Any], wandb: bool
                 f"{config.agent_name} cannot act while it learns (docs/extending.md): training.overlap does nothing"
             )
         saver, last_return = Saver(run, session, logs, state is not None), None
+        stack.enter_context(saver.advising())
 
         def due(every: int) -> bool:
             """Whether the last agent step reached or passed a multiple of `every`."""
@@ -153,14 +154,11 @@ def _loop(config: RunConfig, run: RunDir, origin: Mapping[str, Any], wandb: bool
                     batch = agent.sample(replay, session.sampling)
                 with clock("update"):
                     metrics = agent.update(batch, at.env_step)
-                try:
-                    means.add(metrics, at.env_step)
-                except NotFinite as error:
-                    raise NotFinite(f"{error} {saver.advice()}") from None
+                means.add(metrics, at.env_step)
                 at.updates += 1
                 if at.updates % 100 == 0:  # some agents make hundreds at once
                     show.update(at.env_step, at.agent_step, at.updates, last_return)
-            if due(settings.log_every) and means.sums:
+            if due(settings.log_every) and means:
                 logs.write(logs.metrics, {**at.counts(), **means.take()})
                 logs.timings.append({**at.counts(), "seconds": clock.seconds()})
             show.update(at.env_step, at.agent_step, at.updates, last_return)

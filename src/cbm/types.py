@@ -37,10 +37,7 @@ class Batch:
 
     def to(self, device: torch.device) -> Batch:
         """The same batch on `device`; itself if it is there already."""
-        if self.obs.device == device:
-            return self
-        tensors = {field.name: getattr(self, field.name).to(device) for field in fields(self)}
-        return Batch(**tensors)
+        return self if self.obs.device == device else Batch(**_sent(self, device))
 
 
 @dataclass(frozen=True)
@@ -56,9 +53,30 @@ class Sequences:
 
     def to(self, device: torch.device) -> Sequences:
         """The same sequences on `device`; themselves if they are there already."""
-        if self.obs.device == device:
-            return self
-        return Sequences(self.obs.to(device), self.action.to(device), self.reward.to(device))
+        return self if self.obs.device == device else Sequences(**_sent(self, device))
+
+
+def send(tensor: Tensor, device: torch.device) -> Tensor:
+    """The tensor on `device`. To a GPU through pinned memory, so that nobody waits for it."""
+    if tensor.device.type != "cpu" or device.type != "cuda":
+        return tensor.to(device)
+    if torch.cuda.is_available() and not tensor.is_pinned():
+        tensor = tensor.pin_memory()
+    return tensor.to(device, non_blocking=True)
+
+
+def _sent(batch: Batch | Sequences, device: torch.device) -> dict[str, Tensor]:
+    """Every tensor of `batch` on `device`. Observations are views of the same frames, which go there once."""
+    there: dict[int, Tensor] = {}
+
+    def sent(tensor: Tensor) -> Tensor:
+        base = tensor if tensor._base is None else tensor._base
+        if id(base) not in there:
+            there[id(base)] = send(base, device)
+        whole = there[id(base)]
+        return whole if base is tensor else whole.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
+
+    return {field.name: sent(getattr(batch, field.name)) for field in fields(batch)}
 
 
 class Objective(nn.Module):

@@ -5,12 +5,16 @@ from __future__ import annotations
 import torch
 
 from cbm.agents import Setup, make_agent
-from cbm.bench.update import ACTION_DIM, BFLOAT16_BAR, OBS_SHAPE, PlainUpdate, rows
+from cbm.agents.drqv2 import DrQv2
+from cbm.bench.plain import PlainUpdate
+from cbm.bench.side import ACTION_DIM
+from cbm.bench.update import BFLOAT16_BAR, OBS_SHAPE, rows
 
 
 def test_the_reference_encodes_as_we_do() -> None:
-    encoder = make_agent("drqv2+cbm", Setup(OBS_SHAPE, ACTION_DIM)).encoder  # type: ignore[attr-defined]
-    plain = PlainUpdate("drqv2+cbm")
+    agent = make_agent("drqv2+cbm", Setup(OBS_SHAPE, ACTION_DIM))
+    assert isinstance(agent, DrQv2)
+    encoder, plain = agent.encoder, PlainUpdate(agent)
     with torch.no_grad():
         for ours, theirs in zip(encoder.convs, plain.convs[::2], strict=True):
             theirs.load_state_dict(ours.state_dict())
@@ -26,7 +30,17 @@ def test_the_reference_encodes_as_we_do() -> None:
 def test_rows() -> None:
     told: list[str] = []
     found = list(rows(quick=True, report=told.append))
-    assert [row.bar for row in found] == ["<= 10", "<= 21300", ">= 4", ">= 3.5", BFLOAT16_BAR]
+    threads = [">= 1", ">= 1.45", ">= 0.75", ">= 0.75"]
+    assert [row.bar for row in found] == [
+        "<= 10",
+        "<= 21300",
+        ">= 4",
+        ">= 3.5",
+        BFLOAT16_BAR,
+        *threads,
+        "<= 2",
+        "<= 2.5",
+    ]
     assert found[1].value < 21_400  # a small replay has relatively more of its last, half-empty blocks
     assert all(row.ours > 0 for row in found)
-    assert len(told) == 4
+    assert told == ["replay", "plain", "bfloat16", "thread", "busy"]

@@ -33,11 +33,11 @@ class DrQ(SAC):
         losses: Losses = {}
         metrics: Metrics = {}
         blocked = critic_blocked(self.objective)
-        first = self._shifted(batch.obs, learns=True, features=True)
+        first = self._shifted(batch.obs, learns=True, makes="both")
         others = [self._shifted(batch.obs, learns=not blocked) for _ in range(1, config.shifts)]  # for the critic alone
         then = [self._shifted(batch.next_obs) for _ in range(config.shifts)]
-        features, *encoded = chunks.run([first, *others, *then])
-        z, z_next = self.encoder.latent(features), torch.cat(encoded[len(others) :])  # (shifts * B, D) the latter
+        (z, features), *encoded = chunks.run([first, *others, *then])
+        z_next = torch.cat(encoded[len(others) :])  # (shifts * B, D)
         if self.objective is not None:
             losses, metrics = self.objective.losses(z, batch.action, batch.reward, z_next[:size], self.actor.mean)
         z = torch.cat([z.detach() if blocked else z, *encoded[: len(others)]])

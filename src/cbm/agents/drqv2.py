@@ -27,7 +27,7 @@ from cbm.agents.parts import (
     td_loss,
     unpack,
 )
-from cbm.nets import Critic, DeterministicActor
+from cbm.nets import Critic, DeterministicActor, Makes
 from cbm.ops import linear_schedule, noisy_action, soft_update
 from cbm.ranges import Positive, Range, Weight
 from cbm.replay import Replay
@@ -108,8 +108,7 @@ class DrQv2:
         seen = [self._shifted(batch.obs, learns=True), self._shifted(batch.boot_obs)]
         if self.objective is not None:
             seen.append(self._shifted(batch.next_obs))
-        features, z_boot, *z_next = chunks.run(seen)
-        z = self.encoder.latent(features)
+        (z, features), z_boot, *z_next = chunks.run(seen)
         if self.objective is not None:
             losses, metrics = self.objective.losses(z, batch.action, batch.reward, z_next[0], self.actor.mean)
 
@@ -132,8 +131,10 @@ class DrQv2:
         return metrics
 
     def _shifted(self, obs: Tensor, learns: bool = False) -> chunks.Work:
-        """Where something is to be learned the features, which the actor needs later."""
-        return shifted(self.encoder, obs, self.config.shift_pad, self.generator, learns, features=learns)
+        """Where something is to be learned with features, which the actor needs later."""
+        return shifted(
+            self.encoder, obs, self.config.shift_pad, self.generator, learns, "both" if learns else "latents"
+        )
 
     def _critic_view(self, z: Tensor) -> Tensor:
         return z.detach() if critic_blocked(self.objective) else z

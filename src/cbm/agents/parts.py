@@ -16,11 +16,11 @@ from torch.optim import Adam
 from cbm.augment import draw_shifts, shift
 from cbm.chunks import Work
 from cbm.errors import CBMError
-from cbm.nets import Encoder
+from cbm.nets import Encoder, Makes
 from cbm.ranges import Count, CountOrZero, Length, Positive, Range, Share, Width
 from cbm.settings import Checked
 from cbm.tasks import Noise
-from cbm.types import Losses, Metrics, Objective
+from cbm.types import Losses, Metrics, Objective, send
 
 
 @dataclass(frozen=True)
@@ -89,13 +89,13 @@ def make_encoder(config: AgentConfig, setup: Setup, kind: type[Encoder] = Encode
 
 
 def shifted(
-    encoder: Encoder, obs: Tensor, pad: int, generator: torch.Generator, learns: bool = False, features: bool = False
+    encoder: Encoder, obs: Tensor, pad: int, generator: torch.Generator, learns: bool = False, makes: Makes = "latents"
 ) -> Work:
-    """For `chunks.run`: latents (B, D) of randomly shifted observations, or their features (B, F).
+    """For `chunks.run`: latents (B, D) of randomly shifted observations, their features (B, F), or both.
 
     `encoder.latent` makes latents of features, and others once it has learned.
     """
-    return encoder.work(obs, draw_shifts(obs, generator, pad), see=shift, learns=learns, features=features)
+    return encoder.work(obs, draw_shifts(obs, generator, pad), see=shift, learns=learns, makes=makes)
 
 
 def adam(parameters: Iterable[nn.Parameter], lr: float, beta1: float = 0.9) -> Adam:
@@ -181,7 +181,7 @@ def unpack(
 
 def as_batch(obs: np.ndarray | Tensor, device: torch.device) -> Tensor:
     """One observation (C, H, W), or several (N, C, H, W), as several on `device`."""
-    tensor = torch.as_tensor(obs).to(device)
+    tensor = send(torch.as_tensor(obs), device)
     if tensor.dtype != torch.uint8 or tensor.ndim not in (3, 4):
         raise CBMError(
             f"an observation is a uint8 array (channels, height, width), or several of them; this is {tensor.dtype} "

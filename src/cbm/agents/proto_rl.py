@@ -78,7 +78,7 @@ class CentredEncoder(Encoder):
     @torch.no_grad()
     def follow(self, features: Tensor) -> None:
         """Move the average towards that of a batch; the first one sets it."""
-        self.average.lerp_(features.mean(dim=0), self.rate if self.average.any() else 1.0)
+        self.average.lerp_(features.mean(dim=0), torch.where(self.average.any(), self.rate, 1.0))
 
 
 class ProtoRL(SAC):
@@ -111,7 +111,7 @@ class ProtoRL(SAC):
         if (pretraining or not config.pretrain_steps) and self.updates % config.encoder_every == 0:
             metrics |= self._update_encoder(now, then, batch)
         features, features_next = chunks.run(
-            [self.encoder.work(*seen, see=shift, learns=False, features=True) for seen in (now, then)]
+            [self.encoder.work(*seen, see=shift, learns=False, makes="features") for seen in (now, then)]
         )
         if isinstance(self.encoder, CentredEncoder):
             self.encoder.follow(features)
@@ -137,7 +137,7 @@ class ProtoRL(SAC):
         proto, rate = self.objective, self.config.encoder_rate
         features, slow = chunks.run(
             [
-                encoder.work(*seen, see=shift, features=True)
+                encoder.work(*seen, see=shift, makes="features")
                 for encoder, seen in ((self.encoder, now), (self.target_encoder, then))
             ]
         )

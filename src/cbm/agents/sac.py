@@ -26,7 +26,7 @@ from cbm.agents.parts import (
     unpack,
 )
 from cbm.chunks import Work
-from cbm.nets import Critic, Encoder, GaussianActor
+from cbm.nets import Critic, Encoder, GaussianActor, Makes
 from cbm.ops import soft_update, squashed_gaussian
 from cbm.ranges import Positive, Range
 from cbm.replay import Replay
@@ -109,8 +109,8 @@ class SAC:
         config = self.config
         return replay.sample(config.batch_size, generator, discount=config.discount, episodes=config.batch_episodes)
 
-    def _shifted(self, obs: Tensor, learns: bool = False, features: bool = False) -> Work:
-        return shifted(self.encoder, obs, self.config.shift_pad, self.generator, learns, features)
+    def _shifted(self, obs: Tensor, learns: bool = False, makes: Makes = "latents") -> Work:
+        return shifted(self.encoder, obs, self.config.shift_pad, self.generator, learns, makes)
 
     @torch.no_grad()
     def soft_value(self, z: Tensor, z_target: Tensor | None = None) -> Tensor:

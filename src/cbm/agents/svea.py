@@ -104,15 +104,14 @@ class SVEA(SAC):
     def update(self, batch: Batch, env_step: int) -> Metrics:
         config, batch = self.config, batch.to(self.device)
         now, then = ((obs, draw_shifts(obs, self.generator, config.shift_pad)) for obs in (batch.obs, batch.next_obs))
-        features, z_augmented, z_next, z_target = chunks.run(
+        (z, features), z_augmented, z_next, z_target = chunks.run(
             [
-                self.encoder.work(*now, see=shift, features=True),
+                self.encoder.work(*now, see=shift, makes="both"),
                 self.encoder.work(*now, self.draw(batch.obs), see=self.augment),
                 self.encoder.work(*then, see=shift, learns=False),
                 self.target_encoder.work(*then, see=shift),
             ]
         )
-        z = self.encoder.latent(features)
         with torch.no_grad():
             value = self.soft_value(z_next, z_target)
             target = batch.n_step_reward + batch.n_step_discount * value

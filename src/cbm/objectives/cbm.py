@@ -121,7 +121,7 @@ class CBM(Objective):
         config, c = self.config, self.prototypes
         reward, z_next = self.reward_scale * reward.squeeze(1), z_next.detach()
         with torch.no_grad():
-            if self.training and not self.started:
+            if self.training:
                 self._start_rewards(reward)
             parts = distance_parts(reward, z_next, self.r_c, self.transition(c, policy(c)), config.unit_latents)
             q = sinkhorn(-(parts[0] + parts[1]), config.epsilon, config.sinkhorn_iterations)  # Eq. 2
@@ -133,7 +133,7 @@ class CBM(Objective):
         return losses, cluster_metrics(log_p, q, accuracy, self.r_c, *parts)
 
     def _start_rewards(self, reward: Tensor) -> None:
-        """Rewards out of replay."""
+        """Rewards out of replay. Not by `if`, which would wait for a GPU to tell whether they have started."""
         draws = torch.arange(len(self.r_c), device=reward.device) % len(reward)  # the batch is random already
-        self.r_c.copy_(reward[draws])
+        self.r_c.copy_(torch.where(self.started, self.r_c, reward[draws]))
         self.started.fill_(True)

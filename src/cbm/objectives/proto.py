@@ -156,7 +156,10 @@ class Proto(Objective):
 
     def _enqueue(self, x: Tensor, generator: torch.Generator) -> None:
         prototypes = F.normalize(self.prototypes, dim=1)
-        drawn = torch.multinomial(F.softmax(prototypes @ x.T, dim=1), 1, generator=generator).squeeze(1)
+        likely = F.softmax(prototypes @ x.T, dim=1)
+        # One of each row, with these probabilities. torch.multinomial would wait for a GPU to check that they are such.
+        waiting = -torch.rand(likely.shape, generator=generator, device=x.device).log()  # exponential
+        drawn = (likely / waiting).argmax(dim=1)
         slots = (self.pointer + torch.arange(len(drawn), device=x.device)) % len(self.queue)
         self.queue[slots] = x[drawn]
         self.pointer.add_(len(drawn)).remainder_(len(self.queue))

@@ -146,7 +146,7 @@ class Released:
         raise NotImplementedError
 
     def _shifted(self, obs: Tensor, learns: bool = False) -> chunks.Work:
-        return shifted(self.encoder, obs, self.config.shift_pad, self.generator, learns, features=True)
+        return shifted(self.encoder, obs, self.config.shift_pad, self.generator, learns, "features")
 
     def _target_q(self, features: Tensor, action: Tensor) -> Tensor:
         return torch.minimum(*self.target_critic(torch.tanh(self.target_projection(features)), action))

@@ -84,7 +84,7 @@ class ReleasedCBM(Objective):
             q = sinkhorn(-(reward_part + latent_part), config.epsilon, config.sinkhorn_iterations)
             if self.training:
                 average = q.T @ reward / (len(q) / config.prototypes)  # by what balanced codes would sum to
-                self.r_c.lerp_(average, config.reward_rate if self.started else 1.0)
+                self.r_c.lerp_(average, torch.where(self.started, config.reward_rate, 1.0))
                 self.started.fill_(True)
         log_p = self.log_assignment(z, raw)
         dynamics, accuracy = info_nce(self.transition(z, action), z_next, config.tau)

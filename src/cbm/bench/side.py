@@ -1,0 +1,178 @@
+"""One side of a comparison in a process of its own, which makes updates whenever it is called; and what disturbs it.
+
+What a process does with freed memory and with threads is part of the difference, so each side has its own.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self, cast
+
+import numpy as np
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from cbm import chunks, threads
+from cbm.agents import Setup, make_agent
+from cbm.bench.plain import PlainUpdate
+from cbm.config import make_config
+from cbm.memory import keep_freed_memory
+from cbm.replay import Replay
+
+PERIOD = 2  # updates in a call: actor and target have their turn in every second one
+EPISODE = 250  # agent steps at action repeat 4, the middle of the paper's tasks
+ACTION_DIM = 6  # the most of any task: cheetah and walker
+_PRODUCT = 2048  # rows and columns of the matrices whose product tells what the machine can do
+_COMPUTE = """
+import torch
+torch.set_num_threads(1)
+a = torch.randn(512, 512)
+print(flush=True)
+while True:
+    b = a @ a
+"""
+
+
+@dataclass(frozen=True)
+class What:
+    """`ours`; `shared`: every operation shared by PyTorch's own threads, as ours was before chunks; `plain`: as
+    published code does it; `product`: no update but a large product of matrices, shared by PyTorch's threads."""
+
+    kind: Literal["ours", "shared", "plain", "product"] = "ours"
+    preset: str = "paper"
+    threads: int | None = None  # None: one a core
+    agent: str = "drqv2+cbm"
+    mixed_precision: bool = False
+    batch_size: int | None = None  # None: that of the preset
+
+
+class Side:
+    """A process that makes `PERIOD` updates whenever it is called."""
+
+    def __init__(self, what: What) -> None:
+        context = get_context("spawn")
+        self._link, link = context.Pipe()
+        self._process = context.Process(target=_serve, args=(link, what), daemon=True)
+        self._process.start()
+        link.close()
+
+    @cached_property
+    def operations(self) -> float:
+        """Of one call, in products and convolutions. There when the side is: sides that are made together start so."""
+        return self._link.recv()
+
+    def __call__(self) -> None:
+        _ = self.operations
+        self._link.send("update")
+        self._link.recv()  # EOFError if the process died, which has then said why
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._link.close()
+        self._process.join(timeout=10)
+        self._process.kill()
+
+
+class Competitor:
+    """A process that multiplies matrices without end, on one thread, `nice` steps lower in priority; while entered."""
+
+    def __init__(self, nice: int, apart: bool = False) -> None:
+        """`apart`: in a session of its own, as a program from another window is. Linux then does not look at `nice`."""
+        command = [sys.executable, "-c", _COMPUTE]
+        self._process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, preexec_fn=lambda: os.nice(nice), start_new_session=apart
+        )
+        assert self._process.stdout is not None
+        self._process.stdout.readline()  # it computes
+        self._process.send_signal(signal.SIGSTOP)
+
+    def __enter__(self) -> Self:
+        self._process.send_signal(signal.SIGCONT)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.send_signal(signal.SIGSTOP)
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
+def _serve(link: Connection, what: What) -> None:
+    """The body of a side's process."""
+    if what.kind != "plain":
+        keep_freed_memory()  # as `cbm train` does
+    if what.kind == "shared":
+        chunks.SIZE = 64  # what one operation then took at a time
+    update = _update(what)
+    with FlopCounterMode(display=False) as counter:
+        update()  # without the pool, because the counter sees one thread
+    count = what.threads or len(os.sched_getaffinity(0))
+    with ExitStack() as stack:
+        if what.kind == "ours":
+            stack.enter_context(threads.use(count))
+        else:
+            torch.set_num_threads(count)
+        link.send(counter.get_total_flops())
+        while True:
+            try:
+                link.recv()
+            except EOFError:
+                return
+            update()
+            link.send("done")
+
+
+def _update(what: What) -> Callable[[], None]:
+    if what.kind == "product":
+        a, b = torch.randn(2, _PRODUCT, _PRODUCT)
+        return lambda: cast(None, a @ b)
+    config = make_config(what.agent, preset=what.preset)
+    size = what.batch_size or config.agent.batch_size
+    setup = Setup((3 * config.env.frame_stack, config.env.size, config.env.size), ACTION_DIM, action_repeat=4)
+    settings = replace(config.agent, batch_size=size, mixed_precision=what.mixed_precision)
+    agent = cast(Any, make_agent(what.agent, setup, settings, config.objective))
+    with tempfile.TemporaryDirectory() as folder:
+        replay = filled_replay(Path(folder), 2 * EPISODE, setup.obs_shape)
+        batch = agent.sample(replay, np.random.default_rng(0))
+        replay.close()
+    once = partial(PlainUpdate(agent).update, batch) if what.kind == "plain" else partial(agent.update, batch, 0)
+
+    def updates() -> None:
+        for _ in range(PERIOD):
+            once()
+
+    return updates
+
+
+def filled_replay(directory: Path, steps: int, obs_shape: tuple[int, int, int]) -> Replay:
+    """`steps` transitions of noise in whole episodes."""
+    replay = Replay.create(directory, obs_shape, ACTION_DIM, capacity=steps + steps // EPISODE + 10)
+    generator = np.random.default_rng(0)
+    frames = generator.integers(0, 256, (64, *obs_shape), dtype=np.uint8)
+    for step in range(steps):
+        if step % EPISODE == 0:
+            replay.add_first(frames[step % 64])
+        action = generator.uniform(-1, 1, ACTION_DIM).astype(np.float32)
+        truncated = step % EPISODE == EPISODE - 1
+        replay.add(action, float(generator.random()), frames[step % 64], terminal=False, truncated=truncated)
+    os.sync()
+    return replay
