@@ -114,7 +114,7 @@ def test_missing_extras_say_what_to_install(missing: str) -> None:
 
 def test_options_beside_resume_are_refused() -> None:
     process = cbm("train", "--resume", finished_run(), "--agent.lr", "1")
-    assert "agent.lr" in process.communicate(timeout=60)[0]
+    assert "--agent.lr does not go with --resume" in process.communicate(timeout=60)[0]
     assert process.returncode == 1
 
 

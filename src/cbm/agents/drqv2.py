@@ -132,9 +132,8 @@ class DrQv2:
 
     def _shifted(self, obs: Tensor, learns: bool = False) -> chunks.Work:
         """Where something is to be learned with features, which the actor needs later."""
-        return shifted(
-            self.encoder, obs, self.config.shift_pad, self.generator, learns, "both" if learns else "latents"
-        )
+        makes: Makes = "both" if learns else "latents"
+        return shifted(self.encoder, obs, self.config.shift_pad, self.generator, learns, makes)
 
     def _critic_view(self, z: Tensor) -> Tensor:
         return z.detach() if critic_blocked(self.objective) else z
