@@ -2,9 +2,10 @@
 
 A worker holds its own agent and environments and plays whole episodes on one thread; the parent sends it weights and
 seeds. An episode depends on the weights and its seed alone, so the returns do not depend on how many workers there
-are, and nothing here touches the random state of training. Gymnasium's AsyncVectorEnv with one batched policy in the
-parent was measured too: on two busy cores it played 28 agent steps a second against 49, because every step waits for
-the slowest environment, and it would mix the memories of recurrent agents.
+are, and nothing here touches the random state of training. Analyses have their episodes played by the same workers.
+Gymnasium's AsyncVectorEnv with one batched policy in the parent was measured too: on two busy cores it played 28 agent
+steps a second against 49, because every step waits for the slowest environment, and it would mix the memories of
+recurrent agents.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ import signal
 import socket
 import subprocess
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -41,6 +43,18 @@ class Job:
 
     split: str
     seed: int
+
+    def run(self, agent: Agent, env: gym.Env, env_step: int) -> Episode:
+        return play(agent, env, self, env_step)
+
+
+class Work(Protocol):
+    """What a worker can be asked for: something that is found out by playing in an environment of this split."""
+
+    @property
+    def split(self) -> str: ...
+
+    def run(self, agent: Any, env: gym.Env, env_step: int) -> Any: ...
 
 
 @dataclass(frozen=True)
@@ -104,7 +118,7 @@ def summarise(episodes: list[Episode]) -> dict[str, dict[str, Any]]:
 
 
 class Workers:
-    """Processes that play episodes. They start with the first evaluation, and stay. 0 of them: this process plays."""
+    """Processes that play episodes. They start when they are first needed, and stay. 0 of them: this process plays."""
 
     def __init__(self, config: Mapping[str, Any], count: int) -> None:
         self._config, self._count = dict(config), count
@@ -112,7 +126,8 @@ class Workers:
         self._processes: list[subprocess.Popen[bytes]] = []
         self._local: _Player | None = None
 
-    def _start(self) -> None:
+    def start(self) -> None:
+        """Have them come up and make what they need, while this process does something else."""
         # Fresh interpreters: a fork would inherit GL contexts and PyTorch's threads, and multiprocessing's spawn runs
         # the caller's script again, which a notebook does not have and a script must be written for.
         code = "import sys; from cbm.evaluation import serve; serve(int(sys.argv[1]))"
@@ -125,21 +140,22 @@ class Workers:
                 process = subprocess.Popen(command, pass_fds=[handle], env=environment(), start_new_session=True)
                 self._processes.append(process)
             self._links.append(Connection(ours.detach()))
+            self._links[-1].send(("prepare", self._config))
 
     def play(
-        self, state: Mapping[str, Any], jobs: list[Job], env_step: int, stop: Callable[[], bool] = lambda: False
-    ) -> list[Episode]:
-        """The episodes of `jobs`, in their order, by an agent with this state."""
+        self, state: Mapping[str, Any], jobs: Sequence[Work], env_step: int, stop: Callable[[], bool] = lambda: False
+    ) -> list[Any]:
+        """What comes of each job (of a `Job`, its `Episode`), in their order, by an agent with this state."""
         from cbm.state_tree import pack
 
-        self._start()
+        self.start()
         skeleton, tensors = pack({**state, "optimizers": {}})
         # Arrays are copied into the pipe. PyTorch would pass tensors as open files, which outlive a killed process.
         weights = (skeleton, {name: tensor.numpy() for name, tensor in tensors.items()})
         if self._count == 0:
             return self._play_here(weights, jobs, env_step, stop)
         waiting = list(enumerate(jobs))
-        results: dict[int, Episode] = {}
+        results: dict[int, Any] = {}
         busy: set[Connection] = set()
 
         def hand_out(link: Connection) -> None:
@@ -151,7 +167,7 @@ class Workers:
 
         try:
             for link in self._links:
-                link.send(("weights", self._config, *weights))
+                link.send(("weights", *weights))
                 hand_out(link)
             while busy:
                 if stop():
@@ -170,7 +186,7 @@ class Workers:
             raise CBMError(f"an evaluation worker died (exit codes {codes}). Is the machine out of memory?") from error
         return [results[index] for index in range(len(jobs))]
 
-    def _play_here(self, weights: Any, jobs: list[Job], env_step: int, stop: Callable[[], bool]) -> list[Episode]:
+    def _play_here(self, weights: Any, jobs: Sequence[Work], env_step: int, stop: Callable[[], bool]) -> list[Any]:
         if self._local is None:
             self._local = _Player(self._config)
         episodes = []
@@ -204,13 +220,17 @@ def serve(handle: int) -> None:
             message = link.recv()
         except (EOFError, ConnectionResetError):
             break
+        if message[0] == "prepare":
+            player = _Player(message[1])
+            with suppress(Exception):  # what fails here fails again when it is needed, and is told then
+                player.prepare("train")
+            continue
         if message[0] == "weights":
-            _, config, *weights = message
+            weights = message[1:]
             continue
         _, env_step, index, job = message
         try:
-            if player is None:
-                player = _Player(config)
+            assert player is not None
             link.send((index, player.play(weights, job, env_step)))
         except CBMError as error:
             link.send((index, str(error)))
@@ -231,23 +251,28 @@ class _Player:
         self._agent: Any = None
         self._loaded: Any = None
 
-    def play(self, weights: Any, job: Job, env_step: int) -> Episode:
+    def prepare(self, split: str) -> gym.Env:
+        from cbm.factory import Shapes, make_environment, make_run_agent
+
+        if split not in self._envs:
+            self._envs[split] = make_environment(self._config.env, split)
+        if self._agent is None:
+            self._agent = make_run_agent(self._config, Shapes.of(self._envs[split]))
+        return self._envs[split]
+
+    def play(self, weights: Any, job: Work, env_step: int) -> Any:
         import torch
 
-        from cbm.factory import Shapes, load_weights, make_environment, make_run_agent, one_thread
+        from cbm.factory import load_weights, one_thread
         from cbm.state_tree import unpack
 
-        if job.split not in self._envs:
-            self._envs[job.split] = make_environment(self._config.env, job.split)
-        env = self._envs[job.split]
-        if self._agent is None:
-            self._agent = make_run_agent(self._config, Shapes.of(env))
+        env = self.prepare(job.split)
         if self._loaded is not weights:
             self._loaded = weights
             skeleton, arrays = weights
             load_weights(self._agent, unpack(skeleton, {name: torch.from_numpy(a) for name, a in arrays.items()}))
         with one_thread():
-            return play(self._agent, env, job, env_step)
+            return job.run(self._agent, env, env_step)
 
     def close(self) -> None:
         for env in self._envs.values():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -74,6 +74,10 @@ def _loop(config: RunConfig, run: RunDir, origin: Mapping[str, Any], wandb: bool
         stop = stack.enter_context(Stop())
         stack.enter_context(note_ending(run, stop))
         clock = Stopwatch()
+        workers = Workers(to_json(config), worker_count(settings.eval_episodes, settings.eval_workers))
+        stack.callback(workers.close)
+        if not checkpoint.exists(run.checkpoints):  # the first evaluation comes at once
+            workers.start()
         collector = Collector(config, clock)
         stack.callback(collector.close)
         checkpoint.clear_unfinished(run.checkpoints)
@@ -85,12 +89,9 @@ def _loop(config: RunConfig, run: RunDir, origin: Mapping[str, Any], wandb: bool
                 f"Go on to more: {run.resume_command} --steps {2 * found[0]}"
             )
         session = Session(config, collector, run.replay, state)
-        agent, replay, means, at = session.agent, session.replay, session.means, session.at
+        agent, means, at = session.agent, session.means, session.at
         write_config(run.config, config, origin)
-        workers = Workers(to_json(config), worker_count(settings.eval_episodes, settings.eval_workers))
-        stack.callback(workers.close)
-        analyzer = Analyzer(config)
-        stack.callback(analyzer.close)
+        analyzer = Analyzer(config, session.shapes, workers)
         logs = Logs(run, at.env_step, state and state["records"], wandb and start_wandb(run, to_json(config)))
         stack.callback(logs.close)
         show = stack.enter_context(Show(settings.total_steps, quiet))
@@ -103,6 +104,9 @@ def _loop(config: RunConfig, run: RunDir, origin: Mapping[str, Any], wandb: bool
             )
         saver, last_return = Saver(run, session, logs, state is not None), None
         stack.enter_context(saver.advising())
+
+        def progress() -> None:
+            show.update(at.env_step, at.agent_step, at.updates, last_return)
 
         def due(every: int) -> bool:
             """Whether the last agent step reached or passed a multiple of `every`."""
@@ -147,27 +151,35 @@ def _loop(config: RunConfig, run: RunDir, origin: Mapping[str, Any], wandb: bool
                 last_return = step.ended["episode_return"]
                 logs.write(logs.metrics, {"env_step": at.env_step, **step.ended})
 
-            if at.updates < _updates_due(at.agent_step, config):
-                collector.go_ahead(at.env_step, _steps_to_update(at, config))
-            while at.updates < _updates_due(at.agent_step, config):
-                with clock("sample"):
-                    batch = agent.sample(replay, session.sampling)
-                with clock("update"):
-                    metrics = agent.update(batch, at.env_step)
-                means.add(metrics, at.env_step)
-                at.updates += 1
-                if at.updates % 100 == 0:  # some agents make hundreds at once
-                    show.update(at.env_step, at.agent_step, at.updates, last_return)
+            learn(session, config, clock, progress)
             if due(settings.log_every) and means:
                 logs.write(logs.metrics, {**at.counts(), **means.take()})
                 logs.timings.append({**at.counts(), "seconds": clock.seconds()})
-            show.update(at.env_step, at.agent_step, at.updates, last_return)
+            progress()
 
         if stop:
             show.say(f"stopped at environment step {at.env_step:,}, saved. Go on with: {run.resume_command}")
         elif settings.film:
             show.say(f"film of the best episode: {film_best(config, run, agent)}")
     return Outcome(at, stop.signal)
+
+
+def learn(
+    session: Session, config: RunConfig, clock: Stopwatch, progress: Callable[[], None] = lambda: None
+) -> None:
+    """The updates that are due, while the steps are taken that come before the next one."""
+    agent, at, due = session.agent, session.at, _updates_due(session.at.agent_step, config)
+    if at.updates < due:
+        session.collector.go_ahead(at.env_step, _steps_to_update(at, config))
+    while at.updates < due:
+        with clock("sample"):
+            batch = agent.sample(session.replay, session.sampling)
+        with clock("update"):
+            metrics = agent.update(batch, at.env_step)
+        session.means.add(metrics, at.env_step)
+        at.updates += 1
+        if at.updates % 100 == 0:  # some agents make hundreds at once
+            progress()
 
 
 def _updates_due(agent_step: int, config: RunConfig) -> int:

@@ -11,12 +11,14 @@ import tyro
 
 from cbm import training
 from cbm.analysis.online import Analyzer
-from cbm.analysis.probe import RandomActions, background_of, collect
+from cbm.analysis.probe import Probe, RandomActions, background_of, showings
 from cbm.analysis.runs import load_runs
 from cbm.commands.train import TrainArgs, expand_overrides, run_config
-from cbm.config import read_config
+from cbm.config import read_config, to_json
 from cbm.envs import make_env
 from cbm.errors import CBMError
+from cbm.evaluation import Workers
+from cbm.factory import Shapes
 from cbm.jsonl import read_lines
 from cbm.load import load_state
 from cbm.run_dir import RunDir
@@ -31,9 +33,13 @@ def distracted():
     env.close()
 
 
+def random_half(env, **sizes):
+    return Probe.join([showing.run(None, env, 0) for showing in showings(1, random=True, **sizes)])
+
+
 def test_every_moment_is_seen_before_every_background(distracted):
     before = background_of(distracted).names
-    probe = collect(None, distracted, run_seed=1, env_step=0, random=True, episodes=2, moments=7)
+    probe = random_half(distracted, episodes=2, moments=7)
     assert background_of(distracted).names == before
     assert probe.obs.shape == (2 * 7 * 3, 9, 32, 32)
     assert probe.backgrounds == sorted(before)
@@ -47,7 +53,7 @@ def test_every_moment_is_seen_before_every_background(distracted):
 
 def test_frames_that_are_not_drawn_do_not_change_those_that_are(distracted):
     """The repeated episodes draw only what is kept; a whole episode before the same background has the same frames."""
-    probe = collect(None, distracted, run_seed=1, env_step=0, random=True, episodes=1, moments=4)
+    probe = random_half(distracted, episodes=1, moments=4)
     video = background_of(distracted)
     names = video.names
     for name in names:
@@ -100,11 +106,13 @@ def test_an_analysis_changes_nothing_else(tmp_path):
 def test_the_last_line_is_measured_again_from_the_checkpoint():
     run = RunDir(finished_run())
     env_step, state = load_state(run)
-    analyzer = Analyzer(read_config(run.config))
+    config = read_config(run.config)
+    obs, action = state["shapes"]
+    workers = Workers(to_json(config), 0)
     try:
-        found = analyzer.measure(state["agent"], env_step)
+        found = Analyzer(config, Shapes(tuple(obs), action), workers).measure(state["agent"], env_step)
     finally:
-        analyzer.close()
+        workers.close()
     last = read_lines(run.analysis)[-1]
     assert {key: last[key] for key in found} == found
 

@@ -5,35 +5,32 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import gymnasium as gym
-
 from cbm import checkpoint
 from cbm.analysis.measures import measure
-from cbm.analysis.probe import Probe, collect
+from cbm.analysis.probe import Probe, showings
 from cbm.config import RunConfig
-from cbm.factory import Shapes, load_weights, make_environment, make_run_agent, one_thread
+from cbm.evaluation import Workers
+from cbm.factory import Shapes, load_weights, make_run_agent
 
 
 class Analyzer:
-    """Plays the probe and measures. Everything that it needs is made when it is first asked."""
+    """Has the probe played by the workers of the evaluations, and measures."""
 
-    def __init__(self, config: RunConfig) -> None:
-        self._config = config
-        self._env: gym.Env | None = None
+    def __init__(self, config: RunConfig, shapes: Shapes, workers: Workers) -> None:
+        self._config, self._shapes, self._workers = config, shapes, workers
         self._agent: Any = None
-        self._random: Probe | None = None  # the half that is the same each time
+        self._random: list[Probe] = []  # the half that is the same each time
 
     def probe(self, state: Mapping[str, Any], env_step: int, stop: Callable[[], bool] = lambda: False) -> Probe:
         """The probe of an agent with this state; `agent` then is that agent."""
-        if self._env is None:
-            self._env = make_environment(self._config.env, "train")
-            self._agent = make_run_agent(self._config, Shapes.of(self._env))
+        if self._agent is None:
+            self._agent = make_run_agent(self._config, self._shapes)
         load_weights(self._agent, state)
-        with one_thread():  # as in an evaluation
-            if self._random is None:
-                self._random = collect(None, self._env, self._config.seed, 0, random=True, stop=stop)
-            own = collect(self._agent, self._env, self._config.seed, env_step, random=False, stop=stop)
-        return Probe.join([self._random, own])
+        seed = self._config.seed
+        jobs = [*([] if self._random else showings(seed, random=True)), *showings(seed, random=False)]
+        parts = [*self._random, *self._workers.play(state, jobs, env_step, stop)]
+        self._random = parts[: len(parts) // 2]
+        return Probe.join(parts)
 
     @property
     def agent(self) -> Any:
@@ -49,7 +46,3 @@ class Analyzer:
             return measure(self._agent, probe)
         finally:
             checkpoint.set_random_state(before)
-
-    def close(self) -> None:
-        if self._env is not None:
-            self._env.close()

@@ -7,15 +7,15 @@ other backgrounds: physics, camera and colours stay the same to the last bit, on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium as gym
 import numpy as np
 
 from cbm.envs.distractions import Distraction
-from cbm.evaluation import Interrupted, Job, play
+from cbm.evaluation import Job, play
 from cbm.seeds import seed_for
 
 EPISODES = 6  # by random actions, and as many by the agent
@@ -55,44 +55,43 @@ class Probe:
         )
 
 
-def collect(
-    agent: Any,
-    env: gym.Env,
-    run_seed: int,
-    env_step: int,
-    random: bool,
-    episodes: int = EPISODES,
-    moments: int = MOMENTS,
-    stop: Callable[[], bool] = lambda: False,
-) -> Probe:
-    """One half of the probe: `episodes` of random actions, or of the agent."""
-    video = background_of(env)
-    names = () if video is None else video.names
-    shown = names[:BACKGROUNDS] or ("none",)
-    recorder = Recorder(env)
-    parts = []
-    try:
-        for index in range(episodes):
-            number = index if random else episodes + index
-            job = Job("train", seed_for(run_seed, "probe", number))
-            actor: Any = RandomActions(recorder.action_space, job.seed) if random else agent
-            first = number % len(shown)
+@dataclass(frozen=True)
+class Showing:
+    """One episode of the probe, to be played before every background: a job for `evaluation.Workers`."""
+
+    run_seed: int
+    number: int
+    random: bool  # by random actions, or by the agent
+    moments: int = MOMENTS
+    split: ClassVar[str] = "train"
+
+    def run(self, agent: Any, env: gym.Env, env_step: int) -> Probe:
+        video = background_of(env)
+        names = () if video is None else video.names
+        shown = names[:BACKGROUNDS] or ("none",)
+        job, recorder, parts = Job(self.split, seed_for(self.run_seed, "probe", self.number)), Recorder(env), []
+        actor: Any = RandomActions(recorder.action_space, job.seed) if self.random else agent
+        first = self.number % len(shown)
+        try:
             for turn, name in enumerate(shown[first:] + shown[:first]):
-                if stop():
-                    raise Interrupted
                 if video is not None:
                     video.names = (name,)
                 # The first background is the one that the actor saw; before the others its actions are repeated,
                 # and only those frames are drawn that are asked for.
-                recorder.needed = None if turn == 0 else recorder.frames_of(recorder.kept(moments))
+                recorder.needed = None if turn == 0 else recorder.frames_of(recorder.kept(self.moments))
                 play(actor, recorder, job, env_step)
                 actor = Script(recorder.actions)
-                parts.append(recorder.part(number, moments, by_agent=not random))
-    finally:
-        recorder.draw(True)
-        if video is not None:
-            video.names = names
-    return Probe.join(parts)
+                parts.append(recorder.part(self.number, self.moments, by_agent=not self.random))
+        finally:
+            recorder.draw(True)
+            if video is not None:
+                video.names = names
+        return Probe.join(parts)
+
+
+def showings(run_seed: int, random: bool, episodes: int = EPISODES, moments: int = MOMENTS) -> list[Showing]:
+    """One half of the probe."""
+    return [Showing(run_seed, index if random else episodes + index, random, moments) for index in range(episodes)]
 
 
 def background_of(env: gym.Env) -> Distraction | None:

@@ -14,10 +14,11 @@ from cbm.analysis.clusters import Clusters, PrototypeSpace, cluster, prototype_s
 from cbm.analysis.figures import thousands
 from cbm.analysis.measures import encode, measure
 from cbm.analysis.online import Analyzer
-from cbm.analysis.probe import Probe
+from cbm.analysis.probe import EPISODES, Probe
 from cbm.analysis.runs import Run
-from cbm.config import RunConfig, bound_settings, check_settings, read_config
-from cbm.factory import one_thread
+from cbm.config import RunConfig, bound_settings, check_settings, read_config, to_json
+from cbm.evaluation import Workers
+from cbm.factory import Shapes, one_thread, worker_count
 from cbm.load import load_state
 from cbm.run_dir import RunDir
 from cbm.trust import check_trusted
@@ -64,11 +65,13 @@ def examine(run: Run) -> Subject:
     check_trusted(config.env.env_id, directory.root)
     env_step, state = load_state(directory)
     check_settings(bound_settings(config), state.get("config"), directory.config)
-    analyzer = Analyzer(config)
+    obs, action = state["shapes"]
+    workers = Workers(to_json(config), worker_count(EPISODES, config.training.eval_workers))
+    analyzer = Analyzer(config, Shapes(tuple(obs), action), workers)
     try:
         probe = analyzer.probe(state["agent"], env_step)
     finally:
-        analyzer.close()
+        workers.close()
     agent = analyzer.agent
     with one_thread():
         z = encode(agent, probe)

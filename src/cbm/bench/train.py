@@ -5,65 +5,177 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from concurrent.futures import wait
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
+from cbm import threads
 from cbm.bench import Row
 from cbm.collect import Collector
 from cbm.config import EnvConfig, RunConfig, make_config
-from cbm.factory import resolve_machine
+from cbm.factory import resolve_machine, thread_count
 from cbm.jsonl import read_lines
-from cbm.logs import Logs
+from cbm.logs import Logs, Stopwatch
+from cbm.memory import keep_freed_memory
 from cbm.run_dir import RunDir
 from cbm.session import Saver, Session
-from cbm.training import train
+from cbm.training import learn, train
 
 _TASK = "cartpole-swingup"
 _STORED = 100_000  # steps in replay when a checkpoint is timed
+_STEPS = 20_000  # environment steps whose time is compared with and without overlap
+DEMO_STEPS = 40_000  # of `make demo`
 
 
 def rows(quick: bool = False, report: Callable[[str], None] = lambda part: None) -> Iterator[Row]:
-    """The two figures, for DrQ-v2 + CBM with the preset `paper` on distracting cartpole."""
-    config = make_config("drqv2+cbm", EnvConfig(_TASK, "easy"), "paper")
+    """Every figure, for DrQ-v2 + CBM on distracting cartpole."""
+    env = EnvConfig(_TASK, "easy")
+    paper, laptop = (make_config("drqv2+cbm", env, preset) for preset in ("paper", "laptop"))
+    rounds = 2 if quick else 5
+    for rate in sorted({laptop.agent.updates_per_step, 0.25}, reverse=True):
+        report(f"steps with and without overlap, {rate} updates a step")
+        yield overlap_row(replace(laptop, agent=replace(laptop.agent, updates_per_step=rate)), rounds)
+    with tempfile.TemporaryDirectory() as directory:
+        report("a short run as in make demo")
+        share = share_of_evaluation(laptop, Path(directory) / "run", DEMO_STEPS, updates=20 if quick else 60)
+        yield Row("share of evaluation and analysis in make demo", _TASK, share, None, None, "<= 0.15", share)
     with tempfile.TemporaryDirectory() as directory:
         report("a short run")
-        share = share_outside_update(config, Path(directory) / "run", updates=20 if quick else 60)
+        share = share_outside_update(paper, Path(directory) / "run", updates=20 if quick else 60)
         yield Row("share of wall time outside the update", _TASK, share, None, None, "<= 0.10", share)
     with tempfile.TemporaryDirectory() as directory:
         report(f"a checkpoint with {_STORED:,} steps in replay")
-        seconds = checkpoint_seconds(config, RunDir(Path(directory)), rounds=2 if quick else 5)
+        seconds = checkpoint_seconds(paper, RunDir(Path(directory)), rounds=2 if quick else 5)
         yield Row(f"seconds of a checkpoint, {_STORED:,} steps in replay", _TASK, seconds, None, None, "<= 2", seconds)
 
 
-def share_outside_update(config: RunConfig, out: Path, updates: int) -> float:
-    """Of the time from one evaluation to the next, the part that is not spent in `agent.update`.
+def overlap_row(config: RunConfig, rounds: int, updates: int = 12) -> Row:
+    """Training with `training.overlap` and without, in turns of a few updates each; evaluations left out.
 
-    A short run gives the seconds of a step, of an evaluation (the last one: the workers are up) and of a checkpoint;
-    the interval of the real configuration says how many steps share one of each.
+    The seconds are those of 20,000 steps: the seed steps, which have no update beside them, and the rest.
     """
+    with ExitStack() as stack:
+        keep_freed_memory()
+        stack.enter_context(threads.use(thread_count(config.training.threads)))
+        sides = [_Side(config, overlap, stack) for overlap in (True, False)]
+        for _ in range(rounds):
+            for side in sides:
+                side.train(updates)
+    ours, reference = (side.seconds_of(_STEPS) for side in sides)
+    rate = config.agent.updates_per_step
+    what = f"seconds of {_STEPS:,} steps with overlap against without, laptop, {rate:g} updates a step"
+    details = {
+        f"seconds an update, {name}": side.round for name, side in zip(("ours", "reference"), sides, strict=True)
+    }
+    return Row(what, _TASK, ours, reference, ours / reference, "<= 0.85", ours / reference, details)
+
+
+class _Side:
+    """A run just after its seed steps, without evaluations and records."""
+
+    def __init__(self, config: RunConfig, overlap: bool, stack: ExitStack) -> None:
+        self._repeat = config.env.action_repeat or 1
+        self._seed_steps = config.training.seed_steps
+        settings = replace(config.training, overlap=overlap, seed_steps=300 * self._repeat, replay_capacity=10_000)
+        self._config = resolve_machine(replace(config, training=settings))
+        self._clock, self._rounds = Stopwatch(), list[float]()
+        self._collector = Collector(self._config, self._clock)
+        stack.callback(self._collector.close)
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        self._session = Session(self._config, self._collector, folder, None)
+        start = time.perf_counter()
+        for _ in range(299):
+            self._step()
+        self._seed_step = (time.perf_counter() - start) / 299
+        self.train(3)
+        self._rounds.clear()
+
+    def train(self, updates: int) -> None:
+        at, start = self._session.at, time.perf_counter()
+        until = at.updates + updates
+        while at.updates < until:
+            self._step()
+            learn(self._session, self._config, self._clock)
+        wait(self._collector._ahead)  # or the other side would pay for them
+        self._rounds.append((time.perf_counter() - start) / updates)
+
+    def _step(self) -> None:
+        self._session.store(self._collector.take(self._session.at.env_step))
+
+    @property
+    def round(self) -> float:
+        """Seconds of an update and the steps that belong to it, in the median turn."""
+        return sorted(self._rounds)[len(self._rounds) // 2]
+
+    def seconds_of(self, env_steps: int) -> float:
+        updates = (env_steps - self._seed_steps) / self._repeat * self._config.updates_per_agent_step
+        return self._seed_steps / self._repeat * self._seed_step + updates * self.round
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Seconds, out of a short run."""
+
+    step: float  # an agent step with its updates, all told
+    update: float  # what of that is spent in `agent.update`
+    seed_step: float
+    evaluation: float  # not the first: the workers are up
+    analysis: float  # the same
+    checkpoint: float
+    first: float  # what the first evaluation and analysis take longer
+
+
+def costs(config: RunConfig, out: Path, updates: int) -> Costs:
+    """Train a little with this configuration."""
     assert config.env.action_repeat is not None
-    repeat, warmup = config.env.action_repeat, 5
-    seed_steps = 50 * repeat
+    repeat, every = config.env.action_repeat, round(1.0 / min(1.0, config.updates_per_agent_step))
+    warmup, seed_steps = 5 * every, 50 * repeat
     settings = replace(
         config.training,
         seed_steps=seed_steps,
-        total_steps=seed_steps + (warmup + updates) * repeat,
+        total_steps=seed_steps + (warmup + updates * every) * repeat,
         log_every=warmup * repeat,
         film=False,
     )
     train(replace(config, training=settings), out, quiet=True)
     lines = read_lines(out / "timings.jsonl")
-    first, last, after_evaluation = lines[2], lines[-2], lines[-1]  # lines[0] is the evaluation at step 0
-    steps = last["agent_step"] - first["agent_step"]
-    spent = {part: last["seconds"][part] - first["seconds"].get(part, 0.0) for part in last["seconds"]}
-    evaluation = after_evaluation["seconds"]["evaluate"] - last["seconds"]["evaluate"]
-    checkpoint = last["seconds"]["checkpoint"]
-    interval = config.training.eval_every / repeat
-    in_update = interval * spent["update"] / steps
-    in_all = interval * spent["all"] / steps + evaluation + checkpoint
-    return 1.0 - in_update / in_all
+    at_start, first, last, end = (line["seconds"] for line in (lines[0], lines[2], lines[-2], lines[-1]))
+    steps = lines[-2]["agent_step"] - lines[2]["agent_step"]
+
+    def spent(part: str, before: dict[str, float], after: dict[str, float]) -> float:
+        return after.get(part, 0.0) - before.get(part, 0.0)
+
+    evaluation, analysis = spent("evaluate", last, end), spent("analyze", last, end)
+    return Costs(
+        step=spent("all", first, last) / steps,
+        update=spent("update", first, last) / steps,
+        seed_step=(first["act"] + first["environment"]) / lines[2]["agent_step"],
+        evaluation=evaluation,
+        analysis=analysis,
+        checkpoint=last["checkpoint"],
+        first=at_start["evaluate"] - evaluation + at_start.get("analyze", 0.0) - analysis,
+    )
+
+
+def share_outside_update(config: RunConfig, out: Path, updates: int) -> float:
+    """Of the time from one evaluation to the next, the part that is not spent in `agent.update`."""
+    found = costs(replace(config, training=replace(config.training, analyze_every=0)), out, updates)
+    interval = config.training.eval_every / (config.env.action_repeat or 1)
+    return 1.0 - interval * found.update / (interval * found.step + found.evaluation + found.checkpoint)
+
+
+def share_of_evaluation(config: RunConfig, out: Path, total_steps: int, updates: int) -> float:
+    """Of the time of a whole run of `total_steps`, the part that evaluations and analyses take."""
+    found, settings, repeat = costs(config, out, updates), config.training, config.env.action_repeat or 1
+    evaluations, analyses = (
+        1 + -(-total_steps // every) for every in (settings.eval_every, settings.analyze_every or total_steps)
+    )
+    apart = found.first + evaluations * found.evaluation + analyses * found.analysis
+    steps = (total_steps - settings.seed_steps) / repeat * found.step + settings.seed_steps / repeat * found.seed_step
+    return apart / (apart + steps)
 
 
 def checkpoint_seconds(config: RunConfig, run: RunDir, rounds: int) -> float:
