@@ -52,7 +52,7 @@ demo: setup
 	$(BIN)/cbm preview --task cartpole-swingup --distraction easy -o demo/what-the-agent-sees.png
 	@if [ -f demo/run/config.json ]; then $(BIN)/cbm train --resume demo/run; else \
 	  $(BIN)/cbm train --task cartpole-swingup --agent drqv2+cbm --distraction easy --preset laptop \
-	    --steps $(DEMO_STEPS) --training.eval_every 5000 --out demo/run; fi
+	    --steps $(DEMO_STEPS) --out demo/run; fi
 	$(BIN)/cbm eval demo/run --episodes 10 --videos unseen -o demo/unseen-videos.json
 	cp "$$(ls -t demo/run/videos/best-*.mp4 | head -n 1)" demo/film.mp4
 	$(BIN)/cbm plot demo/run -o demo/curve.png
