@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 import signal
-import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
+import psutil
 import pytest
-import torch
 
 from cbm import training
 from cbm.agents.drqv2 import DrQv2
 from cbm.collect import Collector
 from cbm.config import EnvConfig, RunConfig, make_config
+from cbm.errors import CBMError
 from cbm.factory import Shapes, make_environment, make_run_agent, resolve_machine
 from cbm.jsonl import read_lines
 from cbm.replay import Replay
-from cbm.rollout import Rollout
 from cbm.seeds import seed_for
 from cbm.session import Session
 from cbm.types import begin_episode
@@ -89,35 +90,38 @@ def by_hand(config: RunConfig, folder: Path) -> dict[str, Any]:
     ("name", "changes"),
     [
         ("drqv2+cbm", {"agent__updates_per_step": 0.25}),
-        ("drqv2", {}),
-        ("svea", {"agent__updates_per_step": 4, "agent__first_updates": 0, "training__total_steps": 140}),
+        ("svea", {"agent__updates_per_step": 4, "agent__first_updates": 0, "training__total_steps": 138}),
         ("tpc", {}),
     ],
 )
 def test_each_step_is_taken_with_the_weights_from_before_the_updates(
     name: str, changes: dict[str, Any], tmp_path: Path
 ) -> None:
-    chosen = config(name, **changes)
-    training.train(chosen, tmp_path / "run", quiet=True)
-    assert same(load(tmp_path / "run")[1]["agent"], by_hand(chosen, tmp_path / "replay"))
+    chosen, whole, died = config(name, training__checkpoint_every=34, **changes), tmp_path / "whole", tmp_path / "died"
+    training.train(chosen, whole, quiet=True)
+    total = chosen.training.total_steps
+    assert same(load(whole)[1]["agent"], by_hand(chosen, tmp_path / "replay"))
     assert not collecting()
-
-
-@pytest.mark.parametrize(("name", "rate"), [("drqv2+cbm", 0.25), ("tpc", None)])
-def test_a_checkpoint_between_two_steps_taken_ahead(name: str, rate: float | None, tmp_path: Path) -> None:
-    whole, died = tmp_path / "whole", tmp_path / "died"
-    changes = {} if rate is None else {"agent__updates_per_step": rate}
-    training.train(config(name, training__checkpoint_every=34, **changes), whole, quiet=True)
+    seconds = read_lines(whole / "timings.jsonl")[-1]["seconds"]
+    beside = {"act", "environment"}
+    assert beside | {"wait", "replay", "sample", "update", "checkpoint", "evaluate"} <= set(seconds)
+    assert sum(value for part, value in seconds.items() if part not in beside | {"all"}) <= seconds["all"]
+    # A checkpoint between two steps that were taken ahead.
     shutil.copytree(whole, died)
     shutil.rmtree(max((died / "checkpoint").iterdir()))
-    assert load(died)[0] == 238
+    assert load(died)[0] == total - 2
     training.resume(died, quiet=True)
     assert_same_run(died, whole)
-    short = tmp_path / "short"
-    training.train(config(name, training__total_steps=206, **changes), short, quiet=True)
-    training.resume(short, total_steps=240, quiet=True)
-    assert (short / "metrics.jsonl").read_bytes() == (whole / "metrics.jsonl").read_bytes()
-    assert same(load(short)[1]["agent"], load(whole)[1]["agent"])
+
+
+def test_prolonged_from_between_two_steps(tmp_path: Path) -> None:
+    whole, short = (config("drqv2", agent__updates_per_step=0.25, training__total_steps=n) for n in (160, 126))
+    training.train(whole, tmp_path / "whole", quiet=True)
+    training.train(replace(short, training=replace(short.training, threads=2)), tmp_path / "short", quiet=True)
+    training.resume(tmp_path / "short", total_steps=160, quiet=True)
+    ours, theirs = tmp_path / "short", tmp_path / "whole"
+    assert (ours / "metrics.jsonl").read_bytes() == (theirs / "metrics.jsonl").read_bytes()
+    assert same(load(ours)[1]["agent"], load(theirs)[1]["agent"])
 
 
 def test_killed_while_learning_and_collecting(tmp_path: Path) -> None:
@@ -137,73 +141,92 @@ def test_killed_while_learning_and_collecting(tmp_path: Path) -> None:
     assert read_lines(whole / "metrics.jsonl")[: len(before)] == before  # nothing is different before the first update
 
 
-def collecting() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name == "cbm-collect"]
+def collecting() -> list[psutil.Process]:
+    return [each for each in psutil.Process().children() if "cbm.collect" in " ".join(each.cmdline())]
 
 
-def test_the_environment_steps_while_the_agent_learns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    meeting, threads = threading.Barrier(2), []
-    step, update = Rollout.step, DrQv2.update
+class Meeting(PixelDot):
+    """Late in training, a step ends when an update is under way."""
 
-    def meeting_step(self: Rollout, action: np.ndarray) -> Any:
-        meeting.wait(timeout=20)
-        threads.append(threading.current_thread().name)
-        return step(self, action)
+    def step(self, action: np.ndarray) -> Any:
+        folder = Path(os.environ["MEETING"])
+        if folder.exists():
+            meet(folder / "step", folder / "update")
+        return super().step(action)
 
-    def meeting_update(self: DrQv2, *batch: Any) -> Any:
-        meeting.wait(timeout=20)  # until a step is under way, too
-        return update(self, *batch)
 
-    chosen = resolve_machine(config("drqv2"))
-    collector = Collector(chosen)
-    try:
-        session = Session(chosen, collector, tmp_path, None)
-        for _ in range(20):
-            session.store(collector.take(session.at.env_step))
-        monkeypatch.setattr(Rollout, "step", meeting_step)
-        monkeypatch.setattr(DrQv2, "update", meeting_update)
-        for _ in range(5):
-            collector.go_ahead(session.at.env_step, 1)
-            session.agent.update(session.agent.sample(session.replay, session.sampling), 0)
-            session.store(collector.take(session.at.env_step))
-    finally:
-        collector.close()
-    assert threads == ["cbm-collect"] * 5
-    assert not collecting()
+def meet(own: Path, other: Path) -> None:
+    """Leave a sign, and wait for the other's."""
+    own.touch()
+    deadline = time.monotonic() + 20
+    while not other.exists():
+        assert time.monotonic() < deadline, f"{own.name} is alone"
+        time.sleep(0.005)
 
 
 class Breaking(PixelDot):
-    """Fails in its eighth episode."""
+    """Fails in the seventh episode of training."""
 
     episodes = 0
 
-    def reset(self, **options: Any) -> Any:
-        type(self).episodes += 1
-        return super().reset(**options)
+    def reset(self, *, seed: int | None = None, options: dict | None = None) -> Any:
+        self.episodes += 1
+        return super().reset(seed=seed, options=options)
 
     def step(self, action: np.ndarray) -> Any:
-        if self.episodes == 8 and threading.current_thread().name == "cbm-collect":
+        if self.episodes == 7 and os.environ["PARENT"] != str(os.getpid()):
             raise RuntimeError("the arm fell off")
         return super().step(action)
 
 
+gym.register("Meeting-v0", entry_point=f"{__name__}:Meeting")
 gym.register("Breaking-v0", entry_point=f"{__name__}:Breaking")
 
 
-def test_a_failing_environment_ends_the_run_and_leaves_the_checkpoint(tmp_path: Path) -> None:
-    Breaking.episodes = 0
+def test_the_environment_steps_while_the_agent_learns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    signs = tmp_path / "signs"
+    monkeypatch.setenv("MEETING", str(signs))
+    chosen = resolve_machine(config("drqv2", "test_overlap:Meeting-v0"))
+    collector = Collector(chosen)
+    try:
+        session = Session(chosen, collector, tmp_path / "replay", None)
+        for _ in range(20):
+            session.store(collector.take(session.at.env_step))
+        batch = session.agent.sample(session.replay, session.sampling)
+        signs.mkdir()
+        collector.go_ahead(session.at.env_step, 1)
+        meet(signs / "update", signs / "step")
+        session.agent.update(batch, 0)
+        assert collector.ahead == 1
+        session.store(collector.take(session.at.env_step))
+    finally:
+        collector.close()
+    assert not collecting()
+
+
+def test_a_failing_environment_ends_the_run_and_leaves_the_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PARENT", str(os.getpid()))
     chosen = config("drqv2", "test_overlap:Breaking-v0", training__checkpoint_every=20)
-    with pytest.raises(RuntimeError, match="the arm fell off"):
+    with pytest.raises(RuntimeError, match="the arm fell off") as caught:
         training.train(chosen, tmp_path, quiet=True)
-    assert load(tmp_path)[0] == 120  # after six episodes: the evaluation at step 0 has one
+    assert "in step" in caught.value.__notes__[0]  # its traceback
+    assert load(tmp_path)[0] == 120  # after six episodes
     assert "the arm fell off" in (tmp_path / "ended.json").read_text()
     assert not collecting()
-    Breaking.episodes = 100
-    assert training.resume(tmp_path, quiet=True).at.env_step == 240
 
 
-def test_an_environment_that_cannot_be_made_leaves_no_thread(tmp_path: Path) -> None:
-    with pytest.raises(Exception, match="nosuchmodule"):
+def test_a_process_that_dies_is_said(tmp_path: Path) -> None:
+    collector = Collector(resolve_machine(config("drqv2")))
+    try:
+        assert collector.shapes.obs == (9, 24, 24)
+        collecting()[0].kill()
+        with pytest.raises(CBMError, match="the process that collects died"):
+            collector.begin(0)
+    finally:
+        collector.close()
+    with pytest.raises(CBMError, match="nosuchmodule"):
         training.train(config(env="nosuchmodule:X-v0"), tmp_path, quiet=True)
     assert not collecting()
 
@@ -211,38 +234,17 @@ def test_an_environment_that_cannot_be_made_leaves_no_thread(tmp_path: Path) -> 
 def test_an_agent_that_cannot_be_copied_acts_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    plain = config("drqv2", training__total_steps=160)
+    plain = config("drqv2", training__total_steps=120)
     plain = replace(plain, training=replace(plain.training, overlap=False))
     training.train(plain, tmp_path / "plain", quiet=True)
     monkeypatch.delattr(DrQv2, "acting")
-    training.train(config("drqv2", training__total_steps=160), tmp_path / "asked")
+    training.train(config("drqv2", training__total_steps=120), tmp_path / "asked")
     assert "drqv2 cannot act while it learns" in capsys.readouterr().out
     ours, theirs = (load(tmp_path / name)[1]["agent"] for name in ("asked", "plain"))
     assert same(ours, theirs)
-
-
-def test_timings_say_who_spent_what(tmp_path: Path) -> None:
-    training.train(config("drqv2"), tmp_path, quiet=True)
-    seconds = read_lines(tmp_path / "timings.jsonl")[-1]["seconds"]
-    beside = {"act", "environment"}
-    assert beside | {"wait", "replay", "sample", "update", "checkpoint", "evaluate"} <= set(seconds)
-    own = sum(value for part, value in seconds.items() if part not in beside | {"all"})
-    assert own <= seconds["all"]
 
 
 def test_who_overlaps() -> None:
     assert make_config(preset="laptop").training.overlap
     assert not make_config().training.overlap
     assert not make_config(preset="released").training.overlap
-
-
-def test_the_copy_that_acts_shares_no_tensor_with_the_agent() -> None:
-    from cbm.collect import copy_to_act
-
-    for name in ("drqv2+cbm", "drq", "proto", "svea", "tpc"):
-        agent = make_run_agent(config(name), Shapes((9, 24, 24), 1))
-        actor = copy_to_act(agent, 1)
-        for part in agent.acting:
-            ours, theirs = (getattr(each, part).state_dict() for each in (actor, agent))
-            assert all(torch.equal(ours[key], theirs[key]) for key in theirs)
-            assert all(ours[key].data_ptr() != theirs[key].data_ptr() for key in theirs)

@@ -72,11 +72,6 @@ def clear_unfinished(directory: Path) -> None:
             _remove(Path(entry.path))
 
 
-def exists(directory: Path) -> bool:
-    """Whether there is any checkpoint, whole or not."""
-    return bool(_steps(directory))
-
-
 def load_newest(directory: Path) -> tuple[int, dict[str, Any]] | None:
     """Environment step and state of the newest checkpoint that is whole; None where there never was one."""
     found = saved_steps(directory)

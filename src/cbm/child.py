@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
+import subprocess
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from multiprocessing.connection import Connection
 
 PYTHON = (sys.executable, "-P")  # -P: no folder is put on the path unasked
 
@@ -24,6 +27,31 @@ def leave_current_folder() -> None:
         os.environ["PYTHONSAFEPATH"] = "1"
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C while modules load ends it without a traceback
+
+
+def start(module: str) -> tuple[subprocess.Popen[bytes], Connection]:
+    """A process that calls `serve(handle)` of a module with its end of a socket, and our end.
+
+    A fresh interpreter: a fork would inherit GL contexts and PyTorch's threads, and multiprocessing's spawn runs the
+    caller's script again, which a notebook does not have and a script must be written for. With a session of its own,
+    so that Ctrl-C reaches the parent only, which decides.
+    """
+    ours, theirs = socket.socketpair()
+    with theirs:
+        handle = theirs.fileno()
+        code = f"import sys; from {module} import serve; serve(int(sys.argv[1]))"
+        command = [*PYTHON, "-c", code, str(handle)]
+        process = subprocess.Popen(command, pass_fds=[handle], env=environment(), start_new_session=True)
+    return process, Connection(ours.detach())
+
+
+def end(process: subprocess.Popen[bytes], patience: float) -> None:
+    """Wait for a process whose socket was closed, which ends it where it is idle; after `patience` seconds, kill it."""
+    try:
+        process.wait(timeout=patience)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def environment() -> dict[str, str]:

@@ -11,7 +11,6 @@ recurrent agents.
 from __future__ import annotations
 
 import signal
-import socket
 import subprocess
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from cbm.child import PYTHON, environment
+from cbm import child
 from cbm.errors import CBMError
 from cbm.seeds import seed_for
 
@@ -128,18 +127,10 @@ class Workers:
 
     def start(self) -> None:
         """Have them come up and make what they need, while this process does something else."""
-        # Fresh interpreters: a fork would inherit GL contexts and PyTorch's threads, and multiprocessing's spawn runs
-        # the caller's script again, which a notebook does not have and a script must be written for.
-        code = "import sys; from cbm.evaluation import serve; serve(int(sys.argv[1]))"
         while len(self._links) < self._count:
-            ours, theirs = socket.socketpair()
-            with theirs:
-                handle = theirs.fileno()
-                command = [*PYTHON, "-c", code, str(handle)]
-                # A session of its own, so that Ctrl-C reaches the parent only, which decides.
-                process = subprocess.Popen(command, pass_fds=[handle], env=environment(), start_new_session=True)
-                self._processes.append(process)
-            self._links.append(Connection(ours.detach()))
+            process, link = child.start("cbm.evaluation")
+            self._processes.append(process)
+            self._links.append(link)
             self._links[-1].send(("prepare", self._config))
 
     def play(
@@ -202,11 +193,7 @@ class Workers:
         for link in self._links:
             link.close()
         for process in self._processes:
-            try:
-                process.wait(timeout=2)  # an idle worker ends by itself when its link closes
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            child.end(process, patience=2)
 
 
 def serve(handle: int) -> None:

@@ -147,7 +147,10 @@ class Stopwatch:
         try:
             yield
         finally:
-            self._parts[part] = self._parts.get(part, 0.0) + time.perf_counter() - start
+            self.add(part, time.perf_counter() - start)
+
+    def add(self, part: str, seconds: float) -> None:
+        self._parts[part] = self._parts.get(part, 0.0) + seconds
 
     def seconds(self) -> dict[str, float]:
         return {"all": time.perf_counter() - self._start, **self._parts}

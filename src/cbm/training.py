@@ -76,13 +76,13 @@ def _loop(config: RunConfig, run: RunDir, origin: Mapping[str, Any], wandb: bool
         clock = Stopwatch()
         workers = Workers(to_json(config), worker_count(settings.eval_episodes, settings.eval_workers))
         stack.callback(workers.close)
-        if not checkpoint.exists(run.checkpoints):  # the first evaluation comes at once
-            workers.start()
         collector = Collector(config, clock)
         stack.callback(collector.close)
         checkpoint.clear_unfinished(run.checkpoints)
         found = checkpoint.load_newest(run.checkpoints)
         state = None if found is None else found[1]
+        if found is None:  # the first evaluation comes at once
+            workers.start()
         if found is not None and settings.total_steps <= found[0] - repeat:
             raise CBMError(
                 f"this run has done {found[0]:,} environment steps already: it cannot end at {settings.total_steps:,}. "
@@ -144,7 +144,11 @@ def _loop(config: RunConfig, run: RunDir, origin: Mapping[str, Any], wandb: bool
             if stop or finished:
                 break
 
-            step = collector.take(at.env_step)
+            try:
+                step = collector.take(at.env_step)
+            except Exception:
+                means.read()  # a loss that is not finite explains an action that is not
+                raise
             with clock("replay"):
                 session.store(step)
             if step.ended is not None:
@@ -164,9 +168,7 @@ def _loop(config: RunConfig, run: RunDir, origin: Mapping[str, Any], wandb: bool
     return Outcome(at, stop.signal)
 
 
-def learn(
-    session: Session, config: RunConfig, clock: Stopwatch, progress: Callable[[], None] = lambda: None
-) -> None:
+def learn(session: Session, config: RunConfig, clock: Stopwatch, progress: Callable[[], None] = lambda: None) -> None:
     """The updates that are due, while the steps are taken that come before the next one."""
     agent, at, due = session.agent, session.at, _updates_due(session.at.agent_step, config)
     if at.updates < due:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import wait
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -97,9 +96,12 @@ class _Side:
         at, start = self._session.at, time.perf_counter()
         until = at.updates + updates
         while at.updates < until:
-            self._step()
+            before = at.updates
             learn(self._session, self._config, self._clock)
-        wait(self._collector._ahead)  # or the other side would pay for them
+            if at.updates == before:
+                self._step()
+        while self._collector.ahead:  # or the other side would pay for them
+            self._step()
         self._rounds.append((time.perf_counter() - start) / updates)
 
     def _step(self) -> None:
