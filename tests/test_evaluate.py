@@ -111,7 +111,7 @@ def test_a_stop_request_ends_an_evaluation_soon(workers: Workers) -> None:
 
 def test_a_worker_that_fails_or_dies_is_an_error_with_its_reason(workers: Workers) -> None:
     state = load_state(RunDir(finished_run()))[1]["agent"]
-    with pytest.raises(CBMError, match="KeyError"):
+    with pytest.raises(CBMError, match="does not fit"):
         workers.play({**state, "modules": {}}, [Job("train", 1)], 0)
     workers._processes[0].kill()
     with pytest.raises(CBMError, match="an evaluation worker died"):

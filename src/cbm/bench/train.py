@@ -144,8 +144,9 @@ def costs(config: RunConfig, out: Path, updates: int) -> Costs:
     )
     train(replace(config, training=settings), out, quiet=True)
     lines = read_lines(out / "timings.jsonl")
-    at_start, first, last, end = (line["seconds"] for line in (lines[0], lines[2], lines[-2], lines[-1]))
-    steps = lines[-2]["agent_step"] - lines[2]["agent_step"]
+    warm = next(line for line in lines if line["agent_step"] >= 50 + warmup)
+    at_start, first, last, end = (line["seconds"] for line in (lines[0], warm, lines[-2], lines[-1]))
+    steps = lines[-2]["agent_step"] - warm["agent_step"]
 
     def spent(part: str, before: dict[str, float], after: dict[str, float]) -> float:
         return after.get(part, 0.0) - before.get(part, 0.0)
@@ -154,7 +155,7 @@ def costs(config: RunConfig, out: Path, updates: int) -> Costs:
     return Costs(
         step=spent("all", first, last) / steps,
         update=spent("update", first, last) / steps,
-        seed_step=(first["act"] + first["environment"]) / lines[2]["agent_step"],
+        seed_step=(first["act"] + first["environment"]) / warm["agent_step"],
         evaluation=evaluation,
         analysis=analysis,
         checkpoint=last["checkpoint"],
