@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
+import psutil
+import pytest
 import torch
 
 from cbm.agents import Setup, make_agent
 from cbm.agents.drqv2 import DrQv2
 from cbm.bench.plain import PlainUpdate
-from cbm.bench.side import ACTION_DIM
+from cbm.bench.side import ACTION_DIM, Competitor, Side, What
 from cbm.bench.update import BFLOAT16_BAR, OBS_SHAPE, rows
 
 
@@ -27,6 +31,17 @@ def test_the_reference_encodes_as_we_do() -> None:
         torch.testing.assert_close(plain.encode(obs.float()), encoder(obs), rtol=1e-3, atol=1e-4)
 
 
+def test_a_side_counts_what_it_computes_and_a_competitor_stops() -> None:
+    competitor = Competitor(nice=10)
+    with closing(competitor), Side(What("ours", "laptop", 2, batch_size=20)) as ours:
+        with competitor:
+            ours()
+        assert psutil.Process(competitor.pid).status() == psutil.STATUS_STOPPED
+        assert 0.5e9 < ours.operations < 3e9  # two updates of 20 images each; 64 images take 4.6e9 an update
+    assert not psutil.pid_exists(competitor.pid)
+
+
+@pytest.mark.slow  # fifteen processes that import PyTorch
 def test_rows() -> None:
     told: list[str] = []
     found = list(rows(quick=True, report=told.append))

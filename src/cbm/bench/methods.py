@@ -17,12 +17,14 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
+from cbm import threads
 from cbm.agents import Setup, agent_names, make_agent
 from cbm.agents.tpc.encoder import FrameEncoder
 from cbm.bench import Row, alternate
 from cbm.child import PYTHON, environment
 from cbm.comparison import REFERENCE
 from cbm.config import make_config
+from cbm.factory import thread_count
 from cbm.memory import keep_freed_memory
 from cbm.nets import Encoder
 from cbm.replay import Replay
@@ -57,7 +59,8 @@ def rows(quick: bool = False, report: Callable[[str], None] = lambda what: None)
 def method_row(name: str, replay: Replay, reference: Update, rounds: int, megabytes: float | None) -> Row:
     own = Update(name, replay)
     arithmetic = own.work.operations / reference.work.operations
-    seconds, reference_seconds = (t / PERIOD for t in alternate(own, reference, rounds=rounds, warmup=2))
+    with threads.use(thread_count(None)):  # after `Work` was counted, because the counter sees one thread
+        seconds, reference_seconds = (t / PERIOD for t in alternate(own, reference, rounds=rounds, warmup=2))
     predicted = reference_seconds * arithmetic
     details = {
         "gflop": own.work.operations / 1e9,

@@ -100,7 +100,8 @@ class Competitor:
         )
         assert self._process.stdout is not None
         self._process.stdout.readline()  # it computes
-        self._process.send_signal(signal.SIGSTOP)
+        self.pid = self._process.pid
+        self._stop()
 
     def __enter__(self) -> Self:
         self._process.send_signal(signal.SIGCONT)
@@ -109,11 +110,15 @@ class Competitor:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._stop()
+
+    def _stop(self) -> None:
         self._process.send_signal(signal.SIGSTOP)
+        os.waitpid(self.pid, os.WUNTRACED)  # until it stands still
 
     def close(self) -> None:
         self._process.kill()
-        self._process.wait()
+        self._process.communicate()
 
 
 def _serve(link: Connection, what: What) -> None:

@@ -32,15 +32,13 @@ class Estimate:
 
 def estimate(plan: Plan, states: Mapping[str, State], jobs: int, report: Callable[[str], None]) -> Estimate:
     """Measure every environment and every method of what is missing, then add up."""
-    import torch
+    from cbm import threads
 
     missing = [run for run in plan.runs if states[run.name].kind in ("missing", "begun")] or list(plan.runs)
     jobs = min(jobs or cores(), len(missing))
-    before = torch.get_num_threads()
-    torch.set_num_threads(max(1, cores() // jobs))
     worlds: dict[tuple[str, str], float] = {}
     methods: dict[str, tuple[float, float]] = {}
-    try:
+    with threads.use(max(1, cores() // jobs)):
         for run in missing:
             world = (run.task, run.setting)
             if world not in worlds:
@@ -49,8 +47,6 @@ def estimate(plan: Plan, states: Mapping[str, State], jobs: int, report: Callabl
             if run.method not in methods:
                 report(run.method)
                 methods[run.method] = _seconds_of_update(run)
-    finally:
-        torch.set_num_threads(before)
     whole = {run.name: _whole(run, worlds[run.task, run.setting], *methods[run.method]) for run in missing}
     rest = sum(whole[run.name] * (1.0 - states[run.name].env_step / run.total_steps) for run in missing)
     runs_of = {method: [whole[run.name] for run in missing if run.method == method] for method in methods}
