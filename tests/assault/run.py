@@ -1,6 +1,8 @@
 """The assault on the program: `make assault`. Prints how many tries of each attack were held, and why others were not.
 
-python tests/assault/run.py [--kills N] [--damages N] [--words N] [--links N] [--requests N]
+python tests/assault/run.py [--kills N] [--damages N] [--words N] [--requests N] [--few_files N] [--first N]
+
+Kills and damages are drawn by their numbers: --first 1000 tries others than those of last time.
 """
 
 from __future__ import annotations
@@ -21,13 +23,14 @@ from attempt import Process, attempt
 
 from toy import tiny_options
 
+FIRST = 0
 Try = tuple[int, str | None]  # how many tries it counts for, and what went wrong
 
 
 def kills(folder: Path, count: int) -> Iterator[Try]:
     from kills import AGENTS, Victims
 
-    victims, done, number = Victims(folder, AGENTS if count > 4 else AGENTS[:1]), 0, 0
+    victims, done, number = Victims(folder, AGENTS if count > 4 else AGENTS[:1]), 0, FIRST
     while done < count:
         hit, wrong = victims.kill(number, min(4, count - done))
         done, number = done + hit, number + 1
@@ -38,7 +41,7 @@ def damages(folder: Path, count: int) -> Iterator[Try]:
     from damages import Range
 
     ground = Range(folder)
-    for number in range(count):
+    for number in range(FIRST, FIRST + count):
         what, wrong = ground.damage(number)
         yield 1, wrong and f"{what}: {wrong}"
 
@@ -131,7 +134,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, (_, default, what) in ATTACKS.items():
         parser.add_argument(f"--{name}", type=int, default=None, metavar="N", help=f"{what} ({default})")
+    parser.add_argument("--first", type=int, default=0, metavar="N", help="the number of the first kill and damage")
     asked = vars(parser.parse_args())
+    global FIRST
+    FIRST = asked.pop("first")
     chosen = {name: count for name, count in asked.items() if count is not None}
     chosen = chosen or {name: default for name, (_, default, _) in ATTACKS.items()}
     _load_everything()
