@@ -17,6 +17,8 @@ AGENTS = ("drqv2+cbm", "drq", "proto", "tpc", "svea", "drq+cbm")
 
 def options(agent: str, workers: int) -> list[str]:
     changes = {"training__total_steps": 300, "training__eval_every": 100, "training__checkpoint_every": 60}
+    if agent in ("drqv2+cbm", "drq"):
+        changes |= {"training__overlap": "true"}
     if agent == "tpc":
         changes |= {"agent__length": 10, "agent__batch_size": 4, "agent__imagined": 2, "agent__conv_layers": 2}
     if agent == "svea":
