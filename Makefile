@@ -43,7 +43,7 @@ browser: setup
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv || \
 	  { echo "No venv module here. Type: sudo apt-get install -y python3-venv"; exit 1; }
 	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt torch
-	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e ".[train,export,cluster,dev]"
+	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e ".[train,export,cluster,zoo,dev]"
 	@touch $@
 
 # About ten minutes on two cores. Interrupted, it goes on where it was.

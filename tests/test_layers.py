@@ -23,7 +23,7 @@ LAYERS = [
     {"agents"},
     {"config", "provenance", "state_tree", "checkpoint", "stop", "progress"},
     {"factory", "rollout", "logs", "comparison"},
-    {"evaluation", "collect", "session", "record", "load"},
+    {"evaluation", "collect", "session", "record", "load", "zoo"},
     {"analysis", "export"},
     {"training", "report"},
     {"studies"},

@@ -39,6 +39,7 @@ VERBS: dict[str, Verb] = {
     "plot": Verb("cbm.commands.plot", "plot", "draw learning curves and scores of runs"),
     "report": Verb("cbm.commands.report", "report", "one self-contained page about runs"),
     "watch": Verb("cbm.commands.report", "watch", "the same page, live while training goes on"),
+    "zoo": Verb("cbm.commands.zoo", "zoo", "trained agents: list, show, add, push, pull"),
     "study": Verb("cbm.commands.study", "study", "the paper's experiments, on one machine or many", "expand_overrides"),
     "bench": Verb("cbm.commands.bench", "bench", "speed on this machine against the plain reference"),
 }

@@ -20,19 +20,25 @@ from cbm.run_dir import RunDir, open_existing
 from cbm.settings import check
 from cbm.trust import check_trusted
 from cbm.types import begin_episode
+from cbm.zoo.entries import is_reference, open_entry, read_about, verify
 
 if TYPE_CHECKING:
     from cbm.types import Agent
 
 
 def load_agent(directory: Path | str, device: str = "cpu") -> Agent:
-    """The agent of a run's newest checkpoint, ready to `act`. No code from the run directory is executed."""
+    """The agent of a run's newest checkpoint, or `zoo:NAME`, ready to `act`. No code in the run is executed."""
     return load_run(directory, device)[1]
 
 
 def find_run(name: Path | str) -> RunDir:
-    """What RUN on a command line means: the run in the directory of that name."""
-    return open_existing(Path(name))
+    """What RUN on a command line means: the run in the directory of that name, or the agent `zoo:NAME`."""
+    if is_reference(name):
+        return RunDir(open_entry(str(name)).root)
+    run = open_existing(Path(name))
+    if run.entry.exists():
+        verify(run.root)
+    return run
 
 
 def load_run(
@@ -81,7 +87,18 @@ def evaluate(
         played = pool.play(state["agent"], jobs, env_step)
     finally:
         pool.close()
-    return {"run": str(run.root), "env_step": env_step, "videos": videos, **summarise(played)[videos]}
+    result = {"run": str(directory), "env_step": env_step, "videos": videos, **summarise(played)[videos]}
+    return result | (_compared(run, result) if run.entry.exists() else {})
+
+
+def _compared(run: RunDir, result: dict[str, Any]) -> dict[str, Any]:
+    """How an agent of the zoo was made, and whether it has played as it did then."""
+    about = read_about(run.root)
+    stored = about.returns.get(result["videos"], ())
+    count = min(len(stored), len(result["returns"]))
+    same = list(stored[:count]) == result["returns"][:count]
+    made = {"command": about.made.command, "commit": about.made.commit, "seed": about.made.seed}
+    return {"made": made, "stored": {"returns": list(stored), "reproduced": same}}
 
 
 def film(directory: Path | str, path: Path, videos: str = "train", episode: int = 0) -> Episode:

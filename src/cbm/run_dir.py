@@ -31,6 +31,11 @@ class RunDir:
         return self.root / "config.json"
 
     @property
+    def entry(self) -> Path:
+        """Where this is an entry of the zoo: what it vouches for."""
+        return self.root / "entry.json"
+
+    @property
     def metrics(self) -> Path:
         return self.root / "metrics.jsonl"
 

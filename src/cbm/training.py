@@ -15,12 +15,12 @@ from cbm.config import RunConfig, changed_in_passing, read_config, read_provenan
 from cbm.errors import CBMError
 from cbm.evaluation import Interrupted, Workers, plan, summarise
 from cbm.factory import resolve_machine, thread_count, worker_count
-from cbm.load import film_best
+from cbm.load import film_best, find_run
 from cbm.logs import Logs, Stopwatch, start_wandb
 from cbm.memory import keep_freed_memory
 from cbm.progress import Show
 from cbm.provenance import provenance
-from cbm.run_dir import RunDir, open_existing, open_new
+from cbm.run_dir import RunDir, open_new
 from cbm.session import At, Saver, Session
 from cbm.stop import Stop, explain_full_disk, note_ending
 from cbm.trust import check_trusted, module_of, trust
@@ -56,7 +56,11 @@ def resume(
 
     `total_steps` prolongs it. `overrides`, by dotted names, are of settings that change no result.
     """
-    run = open_existing(Path(out))
+    run = find_run(out)
+    if run.entry.exists():
+        raise CBMError(
+            f"{out} is an agent of the zoo: weights, without optimizers and replay. It cannot be trained on."
+        )
     with explain_full_disk(run), run.locked():
         config = changed_in_passing(read_config(run.config), overrides or {})
         check_trusted(config.env.env_id, run.root)

@@ -12,11 +12,12 @@ from cbm.analysis.embedding import draw_tsne
 from cbm.analysis.gallery import draw_gallery
 from cbm.analysis.generalization import EPISODES, Tested, draw_generalization, play_unseen
 from cbm.analysis.overtime import draw_assignments, draw_ch_index, draw_probes
-from cbm.analysis.runs import Problem, load_runs
+from cbm.analysis.runs import Problem, Run, load_runs
 from cbm.analysis.saliency import draw_saliency
 from cbm.analysis.subject import Subject, examine
 from cbm.errors import CBMError, UnknownChoice
 from cbm.files import make_folder
+from cbm.run_dir import RunDir
 
 FIGURES = ("ch_index", "probes", "tsne", "gallery", "assignments", "generalization", "saliency")
 Makers = dict[str, Callable[[], list[Path]]]
@@ -47,7 +48,8 @@ def analyze(
     all_prototypes: bool = False,
     say: Callable[[str], None] = lambda text: None,
 ) -> Report:
-    """Figures of each run into its own `figures/`; with several runs, comparisons into `output`."""
+    """Figures of each run into its own `figures/`, of an agent of the zoo into a folder of `output`; with several runs,
+    comparisons into `output`."""
     for name in only:
         if name not in FIGURES:
             raise UnknownChoice("figure", name, FIGURES)
@@ -59,7 +61,7 @@ def analyze(
         say(f"{run.name}: {run.agent} on {run.task}, {run.distraction}, {run.status}")
         try:
             subject = examine(run)
-            make_folder(run.path / "figures", run.path)
+            folder = _make_folder(run, output)
         except OSError as error:
             report.problems.append(Problem(run.path, f"skipped: figures {error.strerror}"))
             continue
@@ -71,15 +73,21 @@ def analyze(
         say(f"{run.name}: {summary(subject.findings)}")
         if subject.space is None and {"gallery", "assignments"} & set(only):
             say(f"{run.name}: {run.agent} has no prototypes: no gallery, no assignments; clusters by k-means")
-        report.make(_of_one(subject, episodes, all_prototypes, tested), only, run.path)
+        report.make(_of_one(subject, folder, episodes, all_prototypes, tested), only, run.path)
     if len(subjects) > 1:
         report.make(_of_several(subjects, tested, output, report), only, output)
     return report
 
 
-def _of_one(subject: Subject, episodes: int, all_prototypes: bool, tested: list[Tested]) -> Makers:
+def _make_folder(run: Run, output: Path) -> Path:
+    """Where the figures of a run go. An entry of the zoo stays as it is."""
+    if RunDir(run.path).entry.exists():
+        return make_folder(output / f"zoo-{run.task}-{run.agent}-s{run.seed}", output)
+    return make_folder(run.path / "figures", run.path)
+
+
+def _of_one(subject: Subject, folder: Path, episodes: int, all_prototypes: bool, tested: list[Tested]) -> Makers:
     """The figures of a run; what `generalization` plays is added to `tested`."""
-    folder = subject.run.path / "figures"
 
     def generalize() -> list[Path]:
         tested.append(play_unseen(subject.run, episodes))

@@ -27,7 +27,7 @@ def observations(subject: Subject) -> tuple[np.ndarray, np.ndarray, str]:
     Where that was removed, the probe takes its place, each moment before one background.
     """
     directory = RunDir(subject.run.path).replay
-    if (directory / "replay.json").exists():
+    if subject.replay is not None and (directory / "replay.json").exists():
         try:
             replay = Replay.open(directory, subject.replay, writable=False)
             every = replay.indices()

@@ -15,10 +15,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
+from cbm.errors import CBMError
 from cbm.files import Unreadable, list_folder, read_file, read_object
 from cbm.jsonl import parse_lines
 from cbm.provenance import RECORDS
 from cbm.run_dir import RunDir
+from cbm.zoo.entries import is_reference, open_entry
 
 Line = Mapping[str, Any]
 _DEPTH = 4  # how far below a given folder runs are looked for
@@ -114,12 +116,15 @@ class Loaded:
 
 
 def load_runs(paths: Iterable[Path | str]) -> Loaded:
-    """The runs in `paths`, each a run directory or a folder with run directories somewhere below it."""
+    """The runs in `paths`: run directories, folders with run directories somewhere below them, `zoo:NAME`."""
     runs: dict[Path, Run] = {}
     problems: list[Problem] = []
     for path in map(Path, paths):
         try:
-            found = find_runs(path, problems)
+            found = [open_entry(str(path)).root] if is_reference(path) else find_runs(path, problems)
+        except CBMError as error:
+            problems.append(Problem(path, str(error)))
+            continue
         except OSError as error:
             problems.append(Problem(path, f"cannot be read ({error.strerror})"))
             continue

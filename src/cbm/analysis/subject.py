@@ -19,8 +19,7 @@ from cbm.analysis.runs import Run
 from cbm.config import RunConfig, bound_settings, check_settings, read_config, to_json
 from cbm.evaluation import Workers
 from cbm.factory import Shapes, one_thread, worker_count
-from cbm.load import load_state
-from cbm.run_dir import RunDir
+from cbm.load import find_run, load_state
 from cbm.trust import check_trusted
 
 
@@ -32,7 +31,7 @@ class Subject:
     config: RunConfig
     agent: Any
     env_step: int
-    replay: dict[str, Any]  # what replay held at the checkpoint
+    replay: dict[str, Any] | None  # what replay held at the checkpoint; None of an agent of the zoo
     probe: Probe
     z: Tensor  # (N, D)
     value: np.ndarray  # (N,)
@@ -60,7 +59,7 @@ def names(subjects: Sequence[Subject]) -> list[str]:
 
 def examine(run: Run) -> Subject:
     """Show the probe to the newest checkpoint of a run. A `CBMError` says why that cannot be done."""
-    directory = RunDir(run.path)
+    directory = find_run(run.path)
     config = read_config(directory.config)
     check_trusted(config.env.env_id, directory.root)
     env_step, state = load_state(directory)
@@ -82,7 +81,7 @@ def examine(run: Run) -> Subject:
         config=config,
         agent=agent,
         env_step=env_step,
-        replay=state["replay"],
+        replay=state.get("replay"),
         probe=probe,
         z=z,
         value=torch.cat(values).squeeze(1).numpy(),

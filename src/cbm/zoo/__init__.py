@@ -1,0 +1,1 @@
+"""Trained agents to use at once: `zoo:NAME` wherever a run directory is taken."""
