@@ -29,7 +29,7 @@ from cbm.jsonl import read_lines
 from cbm.load import find_run, load_state
 from cbm.run_dir import RunDir
 from cbm.settings import Setting, from_json, table, to_json
-from cbm.zoo.entries import FORM, PREFIX, RECORDS, About, Entry, File, Made, check_name, folders, verify
+from cbm.zoo.entries import FORM, PREFIX, RECORDS, About, Entry, File, Made, check_name, folders, put, verify
 
 
 def add(run: Path | str, name: str | None = None, replace: bool = False) -> Entry:
@@ -77,14 +77,6 @@ def add(run: Path | str, name: str | None = None, replace: bool = False) -> Entr
     finally:
         shutil.rmtree(aside, ignore_errors=True)
     return Entry(name, root, about)
-
-
-def put(aside: Path, root: Path) -> None:
-    """Give an entry its place; one that is there is dropped."""
-    root.parent.mkdir(parents=True, exist_ok=True)
-    if root.exists():
-        shutil.rmtree(root)
-    aside.rename(root)
 
 
 def train_command(config: RunConfig) -> str:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +27,7 @@ from cbm.settings import BadSetting, from_json
 
 FORM = 1  # of entry.json; a reader refuses newer ones by name
 PREFIX = "zoo:"
-RECORDS = ("evals.jsonl", "analysis.jsonl", "metrics.jsonl", "robustness.jsonl")
+RECORDS = ("evals.jsonl", "analysis.jsonl", "metrics.jsonl")
 WEIGHTS = ("manifest.json", "state.json", "tensors.safetensors")
 _NAME = re.compile(r"[A-Za-z0-9][\w.+-]*(/[A-Za-z0-9][\w.+-]*){0,2}", re.ASCII)
 _MOST = 2 << 30  # bytes of a file; ours have a few million at most
@@ -180,7 +181,7 @@ def verify(root: Path) -> About:
     about = read_about(root)
     for name, file in about.files.items():
         try:
-            data = read_file(root / name, root, file.bytes)
+            data = read_file(root / name, root, _MOST)
         except OSError as error:
             raise BadEntry(_damaged(root, f"{name} cannot be read ({error.strerror})")) from None
         if len(data) != file.bytes or hashlib.sha256(data).hexdigest() != file.sha256:
@@ -189,6 +190,14 @@ def verify(root: Path) -> About:
         if name not in about.files and name != "entry.json":
             raise BadEntry(f"{root} holds {name}, which its entry.json does not list. Remove it.")
     return about
+
+
+def put(aside: Path, root: Path) -> None:
+    """Give an entry its place; one that is there is dropped."""
+    root.parent.mkdir(parents=True, exist_ok=True)
+    if root.exists():
+        shutil.rmtree(root)
+    aside.rename(root)
 
 
 def _damaged(root: Path, what: str) -> str:

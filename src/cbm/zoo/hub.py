@@ -14,8 +14,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from cbm.errors import ZOO_HINT, CBMError, UnknownChoice
-from cbm.zoo.add import put
-from cbm.zoo.entries import PREFIX, BadEntry, Entry, check_name, open_entry, pulled_folder, read_about, verify
+from cbm.zoo.entries import PREFIX, BadEntry, Entry, check_name, open_entry, pulled_folder, put, read_about, verify
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
