@@ -119,7 +119,9 @@ def test_a_worker_that_fails_or_dies_is_an_error_with_its_reason(workers: Worker
 
 
 def test_a_script_without_a_main_guard_can_evaluate() -> None:
-    code = f"from cbm.load import evaluate; print(evaluate({str(finished_run())!r}, 2, workers=1)['returns'])"
+    code = (
+        f"import toy; from cbm.load import evaluate; print(evaluate({str(finished_run())!r}, 2, workers=1)['returns'])"
+    )
     folder = str(Path(__file__).parent)
     result = subprocess.run(
         [sys.executable, "-"], input=code, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": folder}
