@@ -100,12 +100,22 @@ def with_toy() -> dict[str, str]:
     return os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])}
 
 
-@functools.cache
 def finished_run() -> Path:
     """A complete tiny run, trained once for all tests of a process that only read it."""
+    return _trained(*tiny_options(training__analyze_every=400))
+
+
+def finished_suite_run() -> Path:
+    """The same on cartpole under `easy`, with episodes of ten agent steps."""
+    short = tiny_options(env__action_repeat=8, env__task_kwargs="time_limit=0.8", training__film="false")
+    return _trained(*short[2:], "--task", "cartpole-swingup", "--distraction", "easy")  # without --env
+
+
+@functools.cache
+def _trained(*options: str) -> Path:
     folder = tempfile.mkdtemp(prefix="cbm-toy-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    process = cbm("train", *tiny_options(training__analyze_every=400), "--out", out := Path(folder) / "run")
+    process = cbm("train", *options, "--out", out := Path(folder) / "run")
     output = process.communicate(timeout=180)[0]
     assert process.returncode == 0, output
     return out

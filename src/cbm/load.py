@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cbm.checkpoint import load_newest
+from cbm.conditions import Conditions
 from cbm.config import RunConfig, bound_settings, check_settings, read_config, to_json
+from cbm.envs.distractions import make_distractions
 from cbm.errors import CBMError
 from cbm.evaluation import Episode, Job, Workers, nth_job, plan, summarise
 from cbm.factory import Shapes, load_weights, make_environment, make_run_agent, one_thread, worker_count
@@ -17,7 +19,7 @@ from cbm.jsonl import read_lines
 from cbm.ranges import Count, Range
 from cbm.record import film_episode
 from cbm.run_dir import RunDir, open_existing
-from cbm.settings import check
+from cbm.settings import check, unknown_key
 from cbm.trust import check_trusted
 from cbm.types import begin_episode
 from cbm.zoo.entries import is_reference, open_entry, read_about, verify
@@ -69,25 +71,57 @@ def load_state(run: RunDir) -> tuple[int, dict[str, Any]]:
     return found
 
 
+def in_conditions(config: RunConfig, changes: Mapping[str, Any] | None, split: str = "train") -> RunConfig:
+    """The configuration of a run, to be tried in other conditions: fields of `cbm.conditions.Conditions`.
+
+    With another `distraction` they begin anew, but for the source of videos, the camera and the task's arguments.
+    """
+    if changes:
+        if config.env.env_id is not None:
+            raise CBMError(f"{', '.join(changes)}: goes with the tasks of the suite, not with {config.env.env_id}.")
+        env = config.env
+        if "distraction" in changes:
+            kept = {name: getattr(env, name) for name in ("videos", "camera_id", "task_kwargs")}
+            env = replace(env, **Conditions().conditions() | kept)
+        for name in changes:
+            if not hasattr(Conditions, name):
+                raise unknown_key(name, list(Conditions().conditions()))
+        config = replace(config, env=replace(env, **changes).resolved())
+    if split not in config.env.splits:
+        raise CBMError(f"{split} videos: this shows no videos, so there are no {split} ones.")
+    if changes:
+        make_distractions(config.env, split)  # what is wrong with them is said here, not by a worker
+    return config
+
+
 def evaluate(
-    directory: Path | str, episodes: int = 10, videos: str = "train", workers: int | None = None
+    directory: Path | str,
+    episodes: int = 10,
+    split: str = "train",
+    workers: int | None = None,
+    conditions: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Play `episodes` with the newest checkpoint. The first are those of the evaluation that training made there."""
+    """Play `episodes` with the newest checkpoint. The first are those of the evaluation that training made there.
+
+    `conditions` as in `in_conditions`: other ones than in training, with the same seeds.
+    """
     check(Count, episodes, "--episodes")
     check(Annotated[int, Range(0, 1_024)] | None, workers, "--workers")
     run = find_run(directory)
     config = read_config(run.config)
     check_trusted(config.env.env_id, run.root)
-    _check_split(config, videos)
+    changed = in_conditions(config, conditions, split)
     env_step, state = load_state(run)
     check_settings(bound_settings(config), state.get("config"), run.config)
-    jobs = plan(config, env_step, episodes, (videos,))
-    pool = Workers(to_json(config), worker_count(len(jobs), workers))
+    jobs = plan(config, env_step, episodes, (split,))
+    pool = Workers(to_json(changed), worker_count(len(jobs), workers))
     try:
         played = pool.play(state["agent"], jobs, env_step)
     finally:
         pool.close()
-    result = {"run": str(directory), "env_step": env_step, "videos": videos, **summarise(played)[videos]}
+    result = {"run": str(directory), "env_step": env_step, "videos": split, **summarise(played)[split]}
+    if conditions:
+        return result | {"conditions": changed.env.conditions()}
     return result | (_compared(run, result) if run.entry.exists() else {})
 
 
@@ -101,14 +135,20 @@ def _compared(run: RunDir, result: dict[str, Any]) -> dict[str, Any]:
     return {"made": made, "stored": {"returns": list(stored), "reproduced": same}}
 
 
-def film(directory: Path | str, path: Path, videos: str = "train", episode: int = 0) -> Episode:
+def film(
+    directory: Path | str,
+    path: Path,
+    split: str = "train",
+    episode: int = 0,
+    conditions: Mapping[str, Any] | None = None,
+) -> Episode:
     """Film one of the episodes of `evaluate`."""
     check(Annotated[int, Range(0, 10**9)], episode, "--episode")
     _check_film(path)
     config, agent, env_step = load_run(directory)
     check_trusted(config.env.env_id, Path(directory))
-    _check_split(config, videos)
-    job = nth_job(config, env_step, videos, episode)
+    config = in_conditions(config, conditions, split)
+    job = nth_job(config, env_step, split, episode)
     return _film(config, agent, job, env_step, path)
 
 
@@ -141,8 +181,3 @@ def _film(config: RunConfig, agent: Agent, job: Job, env_step: int, path: Path, 
 def _check_film(path: Path) -> None:
     if path.suffix != ".mp4":
         raise CBMError(f"a film is an .mp4 file, not {path}.")
-
-
-def _check_split(config: RunConfig, videos: str) -> None:
-    if videos not in config.env.splits:
-        raise CBMError(f"--videos {videos}: this run shows no videos, so there are no {videos} ones.")

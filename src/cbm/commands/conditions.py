@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, Literal, get_type_hints
 
+from tyro.conf import FlagCreatePairsOff
 from tyro.constructors import PrimitiveConstructorSpec
 
 from cbm import settings
 from cbm.conditions import Conditions
+from cbm.errors import CBMError
+from cbm.ranges import Share
 
 
 def _from_words(words: list[str]) -> Any:
@@ -35,3 +38,36 @@ class ConditionArgs(Conditions):
 
     task_kwargs: Annotated[Mapping[str, bool | int | float | str], _NAMES_AND_VALUES] | None = None
     """Arguments of dm_control's task: time_limit=10,num_poles=4."""
+
+
+@dataclass(frozen=True)
+class OtherConditionArgs(ConditionArgs):
+    """Conditions to try a trained agent in. What is not said is as in training; with --distraction, as `cbm train` has
+    it, but for the source of videos, the camera and the task's arguments."""
+
+    distraction: str | None = None  # type: ignore[assignment]
+    """Another one than in training: none, easy, medium, hard, background, camera, color, several with +."""
+    video_alpha: Share | None = None  # type: ignore[assignment]
+    """Weight of the video over the task's own sky, 0 to 1."""
+    videos: str | None = None  # type: ignore[assignment]
+    """train or unseen, as --split; or where backgrounds come from: builtin, davis, davis:FOLDER, or a folder."""
+    dynamic: FlagCreatePairsOff[bool] = False
+    """The distraction changes at every environment step. Not said: as in training, or as --distraction has it."""
+    split: Literal["train", "unseen"] | None = None
+    """Backgrounds of training, or ones that the agent never saw; train if nothing is said."""
+
+    def changes(self) -> dict[str, Any]:
+        """The conditions that were asked for."""
+        asked = {**self.conditions(), "videos": None if self._names_split else self.videos}
+        return {name: value for name, value in asked.items() if value is not None and value is not False}
+
+    @property
+    def chosen_split(self) -> str:
+        named = self.videos if self._names_split else None
+        if named is not None and self.split not in (None, named):
+            raise CBMError(f"--videos {named} and --split {self.split} contradict each other: give one of them.")
+        return named or self.split or "train"
+
+    @property
+    def _names_split(self) -> bool:
+        return self.videos in ("train", "unseen")

@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
+from tyro import MISSING
 from tyro.conf import Positional, UseAppendAction, arg
 
-from cbm.commands.conditions import ConditionArgs
+from cbm.commands.conditions import ConditionArgs, OtherConditionArgs
 from cbm.commands.settings import settings_text
 from cbm.errors import TRAIN_HINT, CBMError
 from cbm.files import check_output, write_whole
@@ -69,15 +70,13 @@ class TrainArgs(ConditionArgs):
 
 
 @dataclass(frozen=True)
-class EvalArgs:
-    """Which episodes to play."""
+class EvalArgs(OtherConditionArgs):
+    """Which episodes to play, and in which conditions: what is not said is as in training."""
 
-    directory: Positional[Path]
-    """Run directory."""
+    directory: Positional[Path] = MISSING
+    """Run directory, or zoo:NAME."""
     episodes: int = 10
     """How many."""
-    videos: Literal["train", "unseen"] = "train"
-    """Backgrounds of training, or ones that the agent never saw."""
     workers: int | None = None
     """Processes; one a core if nothing is said. Changes no result."""
     output: Annotated[Path | None, arg(aliases=["-o"])] = None
@@ -87,15 +86,13 @@ class EvalArgs:
 
 
 @dataclass(frozen=True)
-class RecordArgs:
-    """Which episode to film."""
+class RecordArgs(OtherConditionArgs):
+    """Which episode to film, and in which conditions: what is not said is as in training."""
 
-    directory: Positional[Path]
-    """Run directory."""
-    output: Annotated[Path, arg(aliases=["-o"])]
+    directory: Positional[Path] = MISSING
+    """Run directory, or zoo:NAME."""
+    output: Annotated[Path, arg(aliases=["-o"])] = MISSING
     """The film, .mp4."""
-    videos: Literal["train", "unseen"] = "train"
-    """Backgrounds of training, or ones that the agent never saw."""
     episode: int = 0
     """Which of the episodes of `cbm eval`."""
     trust: Trust = ()
@@ -151,7 +148,8 @@ def evaluate(args: Annotated[EvalArgs, arg(name="")]) -> int:
     trust(args.trust)
     if args.output is not None:
         check_output(args.output)
-    text = json.dumps(play(args.directory, args.episodes, args.videos, args.workers), indent=2)
+    found = play(args.directory, args.episodes, args.chosen_split, args.workers, args.changes())
+    text = json.dumps(found, indent=2)
     print(text)
     if args.output is not None:
         write_whole(args.output, (text + "\n").encode())
@@ -165,7 +163,7 @@ def record(args: Annotated[RecordArgs, arg(name="")]) -> int:
 
     trust(args.trust)
     check_output(args.output)
-    episode = film(args.directory, args.output, args.videos, args.episode)
+    episode = film(args.directory, args.output, args.chosen_split, args.episode, args.changes())
     print(f"{args.output}: return {episode.total:.1f} in {episode.length} agent steps, background {episode.background}")
     return 0
 
