@@ -33,6 +33,7 @@ VERBS: dict[str, Verb] = {
     "train": Verb("cbm.commands.train", "train", "train an agent, or go on with a run", "expand_overrides"),
     "eval": Verb("cbm.commands.train", "evaluate", "play episodes with a trained agent"),
     "record": Verb("cbm.commands.train", "record", "film a trained agent"),
+    "robustness": Verb("cbm.commands.robustness", "robustness", "returns over a grid of conditions, as a matrix"),
     "export": Verb("cbm.commands.export", "export", "a trained policy as one file: ONNX or PyTorch"),
     "analyze": Verb("cbm.commands.analyze", "analyze", "see what agents have learned: figures of their latents"),
     "bisimulation": Verb("cbm.commands.analyze", "bisimulation", "CBM's distance against the exact metric"),

@@ -134,9 +134,17 @@ class Workers:
             self._links[-1].send(("prepare", self._config))
 
     def play(
-        self, state: Mapping[str, Any], jobs: Sequence[Work], env_step: int, stop: Callable[[], bool] = lambda: False
+        self,
+        state: Mapping[str, Any],
+        jobs: Sequence[Work],
+        env_step: int,
+        stop: Callable[[], bool] = lambda: False,
+        done: Callable[[int, Any], None] = lambda index, result: None,
     ) -> list[Any]:
-        """What comes of each job (of a `Job`, its `Episode`), in their order, by an agent with this state."""
+        """What comes of each job (of a `Job`, its `Episode`), in their order, by an agent with this state.
+
+        `done` hears of each by its number as soon as it is there.
+        """
         from cbm.state_tree import pack
 
         self.start()
@@ -144,7 +152,7 @@ class Workers:
         # Arrays are copied into the pipe. PyTorch would pass tensors as open files, which outlive a killed process.
         weights = (skeleton, {name: tensor.numpy() for name, tensor in tensors.items()})
         if self._count == 0:
-            return self._play_here(weights, jobs, env_step, stop)
+            return self._play_here(weights, jobs, env_step, stop, done)
         waiting = list(enumerate(jobs))
         results: dict[int, Any] = {}
         busy: set[Connection] = set()
@@ -170,6 +178,7 @@ class Workers:
                         raise CBMError(f"an evaluation episode failed in its worker:\n{answer}")
                     results[index] = answer
                     hand_out(ready)
+                    done(index, answer)
         except (EOFError, BrokenPipeError, ConnectionResetError) as error:
             if stop():
                 raise Interrupted from error
@@ -177,14 +186,22 @@ class Workers:
             raise CBMError(f"an evaluation worker died (exit codes {codes}). Is the machine out of memory?") from error
         return [results[index] for index in range(len(jobs))]
 
-    def _play_here(self, weights: Any, jobs: Sequence[Work], env_step: int, stop: Callable[[], bool]) -> list[Any]:
+    def _play_here(
+        self,
+        weights: Any,
+        jobs: Sequence[Work],
+        env_step: int,
+        stop: Callable[[], bool],
+        done: Callable[[int, Any], None],
+    ) -> list[Any]:
         if self._local is None:
             self._local = _Player(self._config)
         episodes = []
-        for job in jobs:
+        for index, job in enumerate(jobs):
             if stop():
                 raise Interrupted
             episodes.append(self._local.play(weights, job, env_step))
+            done(index, episodes[-1])
         return episodes
 
     def close(self) -> None:

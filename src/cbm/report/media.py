@@ -34,6 +34,7 @@ CAPTIONS: dict[str, str] = {  # in this order on the page; others follow
     "probes": "what can be read from the latents",
     "assignments": "assignments to prototypes",
     "generalization": "returns on unseen videos",
+    "robustness": "returns over a grid of conditions",
     "gallery_all": "nearest observations of every prototype",
 }
 _FILM_HEIGHT, _PICTURE_WIDTH, _FRAME = 200, 1000, 40  # pixels, of what is made smaller
