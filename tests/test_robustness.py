@@ -21,7 +21,7 @@ from cbm.report.media import media_of
 from cbm.robustness import AS_TRAINED, Cell, grid, play_grid
 from cbm.zoo.add import add
 from cbm.zoo.entries import verify
-from toy import finished_run, finished_suite_run
+from toy import finished_suite_run
 
 CELLS = [
     Cell(AS_TRAINED, "train"),
@@ -39,7 +39,8 @@ def run(tmp_path: Path) -> Path:
 
 def test_the_grid_has_every_distraction_alone_and_together_static_and_dynamic(tmp_path: Path) -> None:
     for index in range(3):
-        Image.fromarray(np.full((8, 8, 3), index, np.uint8)).save(tmp_path / f"{index}.png")
+        (tmp_path / str(index)).mkdir()
+        Image.fromarray(np.full((8, 8, 3), index, np.uint8)).save(tmp_path / str(index) / "0.png")
     cells = grid((0.1, 0.6), [str(tmp_path)])
     rows = [cell.row for cell in cells if not cell.dynamic]
     alone = ["background", f"background, {tmp_path.name}", "camera 0.1", "camera 0.6", "color 0.1", "color 0.6"]
@@ -108,9 +109,12 @@ def test_the_verb_prints_draws_and_is_on_the_page(
     verify(tmp_path / "zoo/mine")  # nothing was written into it
 
 
-def test_what_cannot_be_played_is_one_error(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_what_cannot_be_played_is_one_error(run: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    config = json.loads((run / "config.json").read_text())
+    config["env"]["env_id"] = "somewhere:Else-v0"
+    (run / "config.json").write_text(json.dumps(config))
     with pytest.raises(CBMError, match="has an environment of its own"):
-        play_grid(finished_run(), CELLS, 1)
+        play_grid(run, CELLS, 1)
     for words, message in (
         (["nowhere"], "holds no run"),
         ([], "name at least one run"),

@@ -18,21 +18,23 @@ def draw_matrix(matrices: Sequence[Matrix], rows: Sequence[str], folder: Path) -
         for moving in (False, True)
     ]
     highest = max(1.0, float(np.nanmax(np.stack(values))))
-    size = (2.6 + 2 * max(0.9 * len(matrices), 1.2), 1.6 + 0.27 * len(rows))
+    several = len(matrices) > 1
+    size = (3.2 + 2 * max(0.8 * len(matrices), 1.2), (2.8 if several else 1.2) + 0.27 * len(rows))
     figure, axes = plt.subplots(1, 2, figsize=size, sharey=True, layout="constrained")
     names = [f"{matrix.name}, {thousands(matrix.env_step)}" for matrix in matrices]
-    image = None
     for axis, numbers, title in zip(axes, values, ("static", "dynamic"), strict=True):
-        image = axis.imshow(numbers, vmin=0, vmax=highest, cmap="viridis", aspect="auto")
+        axis.imshow(numbers, vmin=0, vmax=highest, cmap="viridis", aspect="auto")
         for (row, column), number in np.ndenumerate(numbers):
             if not np.isnan(number):
                 colour = "black" if number > 0.6 * highest else "white"
                 axis.text(column, row, f"{number:.0f}", ha="center", va="center", color=colour, fontsize=8)
         axis.set_yticks(range(len(rows)), rows)
-        axis.set_xticks(range(len(names)), names, rotation=30, ha="right", rotation_mode="anchor")
+        axis.set_xticks(range(len(names)), names if several else [""], rotation=40, ha="right", rotation_mode="anchor")
         axis.set_title(title)
         axis.grid(False)
-    figure.colorbar(image, ax=axes, label="mean return", shrink=0.8)
+    if not several:
+        figure.suptitle(names[0], fontsize=9)
+    figure.colorbar(axes[0].images[0], ax=axes, label="mean return", shrink=0.8)
     table = [
         (matrix.name, matrix.env_step, row, motion, float(np.mean(own)), float(np.std(own)), len(own))
         for matrix in matrices
