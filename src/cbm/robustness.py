@@ -182,6 +182,7 @@ def _finished(root: Path, cells: Sequence[Cell], env_step: int, episodes: int) -
         for cell in cells:
             same = (line.get("env_step"), line.get("split"), line.get("conditions"))
             own = line.get("returns")
-            if same == (env_step, cell.split, dict(cell.conditions)) and isinstance(own, list) and len(own) >= episodes:
-                found[cell.row, cell.dynamic] = [float(value) for value in own[:episodes]]
+            numbers = [value for value in own if isinstance(value, float)] if isinstance(own, list) else []
+            if same == (env_step, cell.split, dict(cell.conditions)) and len(numbers) >= episodes:
+                found[cell.row, cell.dynamic] = numbers[:episodes]
     return found
