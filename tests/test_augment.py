@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 
 from cbm.augment import random_convolution, random_overlay, random_shift
-from cbm.bench.update import grid_shift
+from cbm.bench.plain import grid_shift
 
 PAD = 2
 

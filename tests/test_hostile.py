@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from cbm import training
-from cbm.child import without_current_folder
+from cbm.current_folder import without_current_folder
 from cbm.errors import CBMError
 from cbm.files import write_whole
 from cbm.trust import check_trusted

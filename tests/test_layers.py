@@ -14,7 +14,7 @@ import cbm
 SOURCE = Path(cbm.__file__).parent
 # From the bottom up; a module may import from its own layer and from those before it.
 LAYERS = [
-    {"errors", "memory", "child", "trust", "files", "ranges"},
+    {"errors", "memory", "current_folder", "child", "trust", "files", "ranges"},
     {"registry", "tasks", "seeds", "film", "jsonl", "run_dir", "settings", "types"},
     {"threads", "conditions"},
     {"chunks", "ops"},

@@ -6,6 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from cbm.errors import CBMError
 from cbm.nets import Critic, DeterministicActor, Encoder, GaussianActor, Transition
 
 
@@ -111,5 +112,5 @@ def test_actors_stay_in_the_box() -> None:
 
 
 def test_a_small_image_is_refused() -> None:
-    with pytest.raises(ValueError, match="too small"):
+    with pytest.raises(CBMError, match="too small"):
         Encoder((9, 10, 10), strides=(2, 2, 2, 2))

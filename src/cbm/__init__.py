@@ -4,9 +4,7 @@ Importing it is cheap, and tells Gymnasium of the environments `cbm/<task>-v0`. 
 the environments without PyTorch, the agents with it.
 """
 
-from __future__ import annotations
-
-from cbm.child import leave_current_folder
+from cbm.current_folder import leave_current_folder
 
 leave_current_folder()  # before anything else is imported
 
