@@ -124,7 +124,6 @@ def _show(args: ShowArgs) -> int:
 
     entry = open_entry(args.name)
     about, made = entry.about, entry.about.made
-    table = Table(box=None, show_header=False, pad_edge=False)
     rows = {
         "agent": f"{about.agent} on {about.task}, {about.distraction}, {about.env_step:,} environment steps",
         **{f"{split} videos": f"{_mean(own)}: {_listed(own)}" for split, own in about.returns.items()},
@@ -136,9 +135,8 @@ def _show(args: ShowArgs) -> int:
         "files": f"{len(about.files)}, {_megabytes(entry)}, all as they should be",
         "in": str(entry.root),
     }
-    for name, text in rows.items():
-        table.add_row(name, text)
-    Console(soft_wrap=True).print(table, markup=False, highlight=False)
+    for name, text in rows.items():  # not wrapped: the command is there to be copied
+        print(f"{name:<13} {text}")
     return 0
 
 
