@@ -189,7 +189,7 @@ def test_tab_completes_verbs_options_and_choices_in_bash(tmp_path, capsys):
     (script := tmp_path / "cbm.bash").write_text(capsys.readouterr().out)
     assert completions(script, "cbm exp") == ["export"]
     assert completions(script, "cbm eval run --videos") == ["--videos"]
-    assert completions(script, "cbm eval run --videos ") == ["train", "unseen"]
+    assert {"train", "unseen"} <= set(completions(script, "cbm eval run --split "))
     assert "--num-videos" in completions(script, "cbm train --")
 
 
