@@ -54,6 +54,7 @@ SCALES: dict[str, Scale] = {
             "agent.model_first": 20,
             "agent.memory_dim": 32,
             "agent.conv_channels": 8,
+            "agent.conv_layers": 3,
             "agent.hidden_dim": 32,
             "training.total_steps": 2_000,
             "training.seed_steps": 1_000,
