@@ -89,7 +89,7 @@ def test_the_source_archive_can_be_tested_and_built_again(built):
     with tarfile.open(archive) as file:
         names = {name.partition("/")[2] for name in file.getnames()}
     assert {"pyproject.toml", "Makefile", "constraints.txt", "LICENSE", "CITATION.cff", "SECURITY.md"} <= names
-    assert {"tests/test_package.py", "docs/deploy.md", "src/cbm/cli.py"} <= names
+    assert {"tests/test_package.py", "docs/deploy.md", "src/cbm/cli/train.py"} <= names
     assert archive.stat().st_size < 4_000_000
 
 

@@ -5,7 +5,7 @@
 
 SAC keeps its own update. Two things change. The feature extractor is one that actor and critic share and that no SAC
 gradient reaches (the paper's appendix: "we block the gradients of the agent's RL loss"). And before each SAC update the
-extractor learns by CBM's two losses, on a batch of its own from the same replay buffer.
+extractor learns from CBM's two losses, on a separate batch from the same replay buffer.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 from torch import Tensor
 
 from cbm import CBM, CBMConfig
-from cbm.nets import Encoder
+from cbm.learning.nets import Encoder
 
 
 class BlockedEncoder(BaseFeaturesExtractor):

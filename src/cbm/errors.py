@@ -9,6 +9,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 TRAIN_HINT = 'pip install "cbm-rl[train]" (in a clone: pip install ".[train]")'
+CLUSTER_HINT = 'pip install "cbm-rl[cluster]" (in a clone: pip install ".[cluster]")'
 ZOO_HINT = 'pip install "cbm-rl[zoo]" (in a clone: pip install ".[zoo]")'
 EXPORT_HINT = 'pip install "cbm-rl[export]" (in a clone: pip install ".[export]")'
 

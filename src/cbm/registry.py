@@ -25,7 +25,7 @@ class Registry(UserDict[str, T]):
         for point in entry_points(group=group):
             if point.name in table:
                 warnings.warn(
-                    f"{_origin(point)} offers {point.name!r} in {group}: that name is taken, so it is not used",
+                    f"{_origin(point)} offers {point.name!r} in {group}: that name is already taken, so it is ignored",
                     stacklevel=2,
                 )
             table.setdefault(point.name, point)

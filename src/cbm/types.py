@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 if TYPE_CHECKING:
@@ -17,11 +18,14 @@ if TYPE_CHECKING:
 Metrics = dict[str, Tensor]  # detached scalars; `.item()` is the logger's business
 Losses = dict[str, Tensor]  # scalars with a graph, by name
 Policy = Callable[[Tensor], Tensor]  # latent (B, D) -> action (B, A) in [-1, 1]
+Memory = tuple[np.ndarray, ...]  # of an agent that has one, between two calls of `predict`
+
+_TRAINED = 10**12  # an environment step at which every schedule of exploration has ended
 
 
 @dataclass(frozen=True)
 class Batch:
-    """B transitions out of replay. Observations are uint8 (B, C, H, W); every scalar is (B, 1) float32.
+    """B transitions from replay. Observations are uint8 (B, C, H, W); every scalar is (B, 1) float32.
 
     `next_obs` is one agent step after `obs`; `boot_obs` is n steps after it (or where the episode ended). With n = 1
     they are the same tensor.
@@ -79,6 +83,20 @@ def _sent(batch: Batch | Sequences, device: torch.device) -> dict[str, Tensor]:
     return {field.name: sent(getattr(batch, field.name)) for field in fields(batch)}
 
 
+@dataclass(frozen=True)
+class PrototypeSpace:
+    """Prototypes (K, D) among the latents that an agent's `encode` returns."""
+
+    points: Tensor
+    log_p: Callable[[Tensor], Tensor]  # latents (N, D) -> log of the predicted assignment, (N, K)
+    centred: bool = False  # whether latents and prototypes are compared by their deviations from the mean latent
+
+    def similarity(self, z: Tensor) -> Tensor:
+        """Cosine of each latent with each prototype, (N, K): what "nearest" means."""
+        mean = z.mean(dim=0) if self.centred else torch.zeros(())
+        return F.normalize(z - mean, dim=1) @ F.normalize(self.points - mean, dim=1).T
+
+
 class Objective(nn.Module):
     """Losses that own the encoder: the critic's gradient stops before the latent of an agent that carries one.
 
@@ -95,16 +113,47 @@ class Objective(nn.Module):
         """For z (B, D), actions (B, A), one-step rewards (B, 1) and z_next (B, D), which carries no gradient."""
         raise NotImplementedError
 
+    def prototype_space(self, policy: Policy) -> PrototypeSpace | None:
+        """The prototypes, for analyses and figures; None for an objective that has none."""
+        return None
 
-class Agent(Protocol):
-    """What the training loop and the evaluation know of an agent."""
 
-    def act(self, obs: np.ndarray, env_step: int, explore: bool) -> np.ndarray:
-        """The action (A,) in [-1, 1] for a uint8 observation (C, H, W), or (N, A) for (N, C, H, W)."""
+class Acts(Protocol):
+    """All that it takes to play an episode."""
+
+    def act(self, obs: np.ndarray, env_step: int = 0, explore: bool = False) -> np.ndarray:
+        """The action (A,) in [-1, 1] for a uint8 observation (C, H, W), or (N, A) for (N, C, H, W).
+
+        To play, the observation is enough. Training explores, at an environment step that schedules depend on.
+        """
         ...
 
+
+class Agent(Acts, Protocol):
+    """What the training loop, the evaluation and users know of an agent. A class that derives from it gets `predict`
+    for an agent without a memory."""
+
+    def begin_episode(self) -> None:
+        """The next observation is the first of an episode. An agent with a memory forgets; to others it is the same."""
+        return None  # not abstract
+
+    def predict(
+        self,
+        observation: np.ndarray,
+        state: Memory | None = None,
+        episode_start: np.ndarray | None = None,
+        deterministic: bool = True,
+    ) -> tuple[np.ndarray, Memory | None]:
+        """The action and the memory, called as in Stable-Baselines3, of which `evaluate_policy` works too.
+
+        Unlike there, the default is to play without exploration. `deterministic=False` explores as at the end of
+        training. An agent with a memory (`tpc`) takes the one it returned as `state` with the next observation, and
+        begins anew without one, or where `episode_start` is true. Others return None.
+        """
+        return self.act(observation, _TRAINED, explore=not deterministic), None
+
     def sample(self, replay: Replay, generator: np.random.Generator) -> Any:
-        """What `update` wants out of replay: a `Batch`, or `Sequences`."""
+        """What `update` needs from replay: a `Batch`, `Sequences`, or what an agent of another package makes."""
         ...
 
     def update(self, batch: Any, env_step: int) -> Metrics:
@@ -128,10 +177,10 @@ class Agent(Protocol):
 
 @runtime_checkable
 class Recurrent(Protocol):
-    """An agent with a memory: what it does depends on all observations since the episode began."""
+    """What may have a memory: what it does depends on all observations since the episode began."""
 
     def begin_episode(self) -> None:
-        """Forget: the next observation is the first of an episode. What is remembered lies in `state_dict`."""
+        """Forget: the next observation is the first of an episode. What is remembered is in `state_dict`."""
         ...
 
 
@@ -157,7 +206,7 @@ class ActsApart(Protocol):
     generator: torch.Generator
 
 
-def begin_episode(agent: Agent) -> None:
-    """Tell `agent` that an episode begins, if it has a memory."""
+def begin_episode(agent: Acts) -> None:
+    """Tell `agent` that an episode begins, if it wants to know."""
     if isinstance(agent, Recurrent):
         agent.begin_episode()

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from cbm import training
 from cbm.agents import AgentConfig, agent_names
 from cbm.config import EnvConfig, RunConfig, from_json, make_config, to_json
+from cbm.training import loop
 
 SETTINGS = {
     "agent.batch_size": 6,
@@ -49,9 +49,9 @@ def lines(path: Path) -> list[dict]:
 
 @pytest.mark.parametrize("name", agent_names())
 def test_trains_evaluates_and_resumes(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[1]))  # where the toy task is
-    training.train(config(name), tmp_path, quiet=True)
-    assert training.resume(tmp_path, total_steps=80, quiet=True).at.updates == 21
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "helpers"))  # where the toy task is
+    loop.train(config(name), tmp_path, quiet=True)
+    assert loop.resume(tmp_path, total_steps=80, quiet=True).at.updates == 21
     assert [line["env_step"] for line in lines(tmp_path / "evals.jsonl")] == [0, 60, 80]
     assert any("loss/critic" in line for line in lines(tmp_path / "metrics.jsonl"))
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_agents import agent, example
 
 from cbm.agents import AGENTS, AgentConfig
 from cbm.objectives import OBJECTIVES
+from small_agents import agent, example
 
 PAGES = Path(__file__).parents[2] / "docs" / "methods"
 ENTRIES: dict[str, Any] = {**AGENTS, **OBJECTIVES}

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from test_agents import SETUP, agent, batch
 
+from augmentation import random_shift
 from cbm.agents import make_agent
 from cbm.agents.proto_rl import ProtoRLConfig
-from cbm.augment import random_shift
 from cbm.config import make_config
 from cbm.errors import CBMError
 from cbm.objectives.proto import Proto, ProtoConfig
 from cbm.types import Batch
+from small_agents import SETUP, agent, batch
 
 B, D, K, P = 12, 5, 6, 7
 SMALL = ProtoConfig(prototypes=K, projection_dim=P, predictor_hidden=8, queue=15)  # its authors'
@@ -193,7 +193,8 @@ def test_the_paper_preset_is_its_authors() -> None:
 def test_what_the_laptop_preset_adds_is_named() -> None:
     paper, laptop = (make_config("proto", preset=preset).agent for preset in ("paper", "laptop"))
     own = {"pixel_offset", "latent_tanh", "centre_features", "proto"}
-    shared = {"conv_strides", "batch_size", "hidden_dim", "lr"}  # the same for every agent
+    sizes = {"conv_strides", "batch_size", "hidden_dim"}
+    shared = sizes | {"lr", "updates_per_step", "target_every", "target_rate"}  # the same for every agent
     assert {f.name for f in fields(paper) if getattr(paper, f.name) != getattr(laptop, f.name)} == own | shared
     guards = {f.name for f in fields(paper.proto) if getattr(paper.proto, f.name) != getattr(laptop.proto, f.name)}
     assert guards == {"bottleneck", "standardise", "own_candidates"}

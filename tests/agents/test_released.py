@@ -15,17 +15,17 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from test_agents import SETUP, SIZES, agent, batch, shrunk
 from torch import Tensor
 
 from cbm.agents import make_agent
 from cbm.agents.released import ReleasedConfig, ReleasedDrQ, ReleasedDrQv2
 from cbm.agents.released.parts import sample_windows
-from cbm.analysis.clusters import cluster, prototype_space
+from cbm.analysis.probing.clusters import cluster, prototype_space
 from cbm.config import make_config
 from cbm.errors import CBMError
 from cbm.types import Batch
-from test_replay import World, numbers
+from replay_oracle import World, numbers
+from small_agents import SETUP, SIZES, agent, batch, shrunk
 
 NAMES = {"released-drqv2-cbm": ReleasedDrQv2, "released-drq-cbm": ReleasedDrQ}
 B, K, A, REPEAT, STD = 8, 6, 2, 4, 0.55  # STD: of the noise at step 50 of `SETUP`

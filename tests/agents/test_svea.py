@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from test_agents import SETUP, SIZES, agent, batch, shrunk
 
-from cbm import training
+from augmentation import random_convolution, random_overlay, random_shift
 from cbm.agents import make_agent
 from cbm.agents.svea import SVEA, SVEAConfig, stills
-from cbm.augment import random_convolution, random_overlay, random_shift
 from cbm.config import EnvConfig, make_config
 from cbm.errors import CBMError
-from cbm.jsonl import read_lines
+from cbm.system.jsonl import read_lines
+from cbm.training import loop
+from small_agents import SETUP, SIZES, agent, batch, shrunk
 
 
 @pytest.mark.parametrize("augmentation", ["convolution", "overlay"])
@@ -86,7 +86,7 @@ def test_the_paper_preset_is_its_authors_and_the_laptop_preset_is_as_the_others(
 
 
 def test_many_updates_come_at_once_after_the_random_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[1]))
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "helpers"))
     values = {
         "agent.batch_size": 4,
         "agent.conv_channels": 2,
@@ -102,7 +102,7 @@ def test_many_updates_come_at_once_after_the_random_steps(tmp_path: Path, monkey
     }
     env = EnvConfig(env_id="toy:PixelDot-v0", size=24, action_repeat=2)
     config = make_config("svea", env, seed=1, overrides=[(name, str(value)) for name, value in values.items()])
-    assert training.train(config, tmp_path / "run", quiet=True).at.updates == 15
+    assert loop.train(config, tmp_path / "run", quiet=True).at.updates == 15
     counts = [(x["env_step"], x["updates"]) for x in read_lines(tmp_path / "run" / "metrics.jsonl") if "updates" in x]
     assert counts == [(20, 12), (22, 13), (24, 14), (26, 15)]
 

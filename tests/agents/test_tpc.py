@@ -10,22 +10,22 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from test_agents import SETUP, agent, sequences
 
-from cbm import training
 from cbm.agents import make_agent
-from cbm.agents.parts import adam, minimise
 from cbm.agents.tpc import TPCConfig
 from cbm.agents.tpc.encoder import FrameEncoder
 from cbm.agents.tpc.losses import centring, consistency, lambda_returns, predictive_coding, unit_gaussian
 from cbm.agents.tpc.rssm import RSSM, Belief
 from cbm.config import EnvConfig, make_config
+from cbm.config.build import make_environment
 from cbm.errors import CBMError
-from cbm.evaluation import plan, play
-from cbm.factory import make_environment
-from cbm.jsonl import read_lines
-from cbm.load import load_agent
+from cbm.evaluation.play import evaluation_episodes, play
+from cbm.learning.optimisation import adam, minimise
+from cbm.runs.load import load_agent
+from cbm.system.jsonl import read_lines
+from cbm.training import loop
 from cbm.types import Sequences, begin_episode
+from small_agents import SETUP, agent, sequences
 
 T, B, S = 4, 5, 3
 Array = np.ndarray
@@ -438,29 +438,33 @@ def toy_config(steps: int) -> Any:
 
 @pytest.fixture
 def toy_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[1]))
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "helpers"))
 
 
 def test_a_run_that_died_within_an_episode_goes_on_bit_for_bit(tmp_path: Path, toy_path: None) -> None:
-    from test_resume import assert_same_run, load
+    from same_run import assert_same_run, load
 
     whole, died = tmp_path / "whole", tmp_path / "died"
     config = toy_config(200)
-    training.train(replace(config, training=replace(config.training, checkpoint_every=10)), whole, quiet=True)
+    loop.train(replace(config, training=replace(config.training, checkpoint_every=10)), whole, quiet=True)
     assert load(whole)[1]["agent"]["memory"] is None  # an episode has just begun
     shutil.copytree(whole, died)
     shutil.rmtree(max((died / "checkpoint").iterdir()))  # the one before is of the middle of the tenth episode
     step, state = load(died)
     assert step == 190
     assert state["agent"]["memory"]["h"].shape == (1, 16)
-    training.resume(died, quiet=True)
+    loop.resume(died, quiet=True)
     assert_same_run(died, whole)
 
 
 def test_every_evaluation_episode_begins_without_memory(tmp_path: Path, toy_path: None) -> None:
     config = toy_config(70)  # stopped within an episode
-    training.train(config, tmp_path, quiet=True)
-    a, env, job = load_agent(tmp_path), make_environment(config.env, "train"), plan(config, 70, 1, ("train",))[0]
+    loop.train(config, tmp_path, quiet=True)
+    a, env, job = (
+        load_agent(tmp_path),
+        make_environment(config.env, "train"),
+        evaluation_episodes(config, 70, 1, ("train",))[0],
+    )
     assert a.state_dict()["memory"] is None
     played = [play(a, env, job, 70) for _ in range(2)]
     assert played[0] == played[1]
@@ -473,7 +477,7 @@ def test_killed_again_and_again_it_equals_a_run_left_alone(tmp_path: Path, toy_p
     import random
     import signal
 
-    from test_resume import assert_same_run, interrupt
+    from same_run import assert_same_run, interrupt
     from toy import cbm
 
     options = ["--env", "toy:PixelDot-v0", "--agent", "tpc", "--env.size", "24", "--env.action_repeat", "2"]
@@ -495,7 +499,7 @@ def test_the_encoder_is_that_of_its_authors() -> None:
     encoder = FrameEncoder((3, 64, 64), channels=32, layers=4)
     sizes = [(c.in_channels, c.out_channels, c.kernel_size, c.stride) for c in encoder.convs]
     assert sizes == [(n, m, (4, 4), (2, 2)) for n, m in ((3, 32), (32, 64), (64, 128), (128, 256))]
-    assert encoder.features == 2 * 2 * 256
+    assert encoder.feature_count == 2 * 2 * 256
     x = images = torch.randint(0, 256, (70, 3, 64, 64), dtype=torch.uint8)
     x = x.float() / 255 - 0.5
     for conv in encoder.convs:
@@ -508,10 +512,10 @@ def test_the_encoder_is_that_of_its_authors() -> None:
 
 
 def test_the_model_learns_first_and_at_once(tmp_path: Path, toy_path: None) -> None:
-    training.train(toy_config(60), tmp_path, quiet=True)
+    loop.train(toy_config(60), tmp_path, quiet=True)
     lines = [line for line in read_lines(tmp_path / "metrics.jsonl") if "loss/reward" in line]
     assert [(line["env_step"], line["updates"], "loss/actor" in line) for line in lines] == [(60, 25, True)]
-    assert [training._updates_due(step, toy_config(60)) for step in (24, 25, 26)] == [0, 20, 21]
+    assert [loop._updates_due(step, toy_config(60)) for step in (24, 25, 26)] == [0, 20, 21]
 
 
 def test_how_often_it_learns() -> None:
@@ -540,7 +544,7 @@ def test_bad_input() -> None:
         make_config("tpc+dynamics")
     with pytest.raises(CBMError, match="batch_size must be 2 to"):
         TPCConfig(batch_size=1)
-    with pytest.raises(CBMError, match=r"agent\.length is 5, but the first 5 steps"):
+    with pytest.raises(CBMError, match=r"agent\.length .*5.* must be larger than agent\.warm_up"):
         TPCConfig(length=5)
     with pytest.raises(CBMError, match="first_std must be above 0"):
         TPCConfig(first_std=0.0)

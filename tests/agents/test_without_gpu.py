@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from test_agents import OBJECTIVE_SIZES, SETUP, SIZES, batch, sequences, shrunk
 
 from cbm.agents import agent_names, configs, make_agent
 from cbm.types import begin_episode
+from small_agents import OBJECTIVE_SIZES, SETUP, SIZES, batch, sequences, shrunk
 
 ELSEWHERE = torch.device("meta")
 

@@ -11,17 +11,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from made import make_probe, tiny_agent
 from PIL import Image
 
-from cbm.analysis import embedding, gallery, generalization, overtime, saliency
-from cbm.analysis.clusters import cluster, prototype_space
-from cbm.analysis.measures import encode, measure
-from cbm.analysis.runs import Run, Status, load_runs
-from cbm.analysis.subject import Subject
+from cbm.analysis.figures import embedding, gallery, generalization, overtime, saliency
+from cbm.analysis.probing.clusters import cluster, prototype_space
+from cbm.analysis.probing.measures import in_batches, measure
+from cbm.analysis.probing.subject import Subject
 from cbm.cli import main
-from cbm.load import load_agent, load_state
-from cbm.run_dir import RunDir
+from cbm.runs.directory import RunDir
+from cbm.runs.load import load_agent, load_checkpoint
+from cbm.runs.read import Run, Status, load_runs
+from made import make_probe, tiny_agent
 from toy import finished_run
 
 
@@ -46,7 +46,7 @@ def make_subject(path, name="drqv2+cbm", seed=0, **changes):
     pictures = np.random.default_rng(seed).integers(0, 255, (len(probe), 3, 24, 24), np.uint8)
     pictures[:, :, 8:16, 8:16] = (probe.moment % 7 * 30)[:, None, None, None]  # the same before every background
     probe = replace(probe, obs=pictures)
-    z, space = encode(agent, probe), prototype_space(agent)
+    z, space = in_batches(agent.encode, probe.obs), prototype_space(agent)
     run = make_run(path, name, seed, **changes)
     findings, value = measure(agent, probe), agent.value(probe.obs).numpy()[:, 0]
     return Subject(run, None, agent, 100, {}, probe, z, value, space, cluster(z, space), findings)  # type: ignore[arg-type]
@@ -99,7 +99,7 @@ def test_the_sheet_shows_frames_row_by_row(tmp_path):
 def test_the_gallery_finds_the_nearest_observations_of_the_replay(tmp_path):
     run = Path(shutil.copytree(finished_run(), tmp_path / "run"))
     subject = make_subject(run)
-    state = load_state(RunDir(run))[1]
+    state = load_checkpoint(RunDir(run))[2]
     found = replace(subject, replay=state["replay"], agent=load_agent(run), run=load_runs([run]).runs[0])
     found = replace(found, space=prototype_space(found.agent))
     obs, _, source = gallery.observations(found)
@@ -207,7 +207,7 @@ def test_saliency_off_the_video_is_counted(tmp_path):
 def test_generalization_puts_the_paper_beside_ours(tmp_path):
     def tested(agent, seed, unseen):
         run = make_run(tmp_path / f"{agent}{seed}", agent, seed)
-        return generalization.Tested(run, 90_000, {"train": [100.0, 140.0], "unseen": unseen}, 17)
+        return generalization.Generalization(run, 90_000, {"train": [100.0, 140.0], "unseen": unseen}, 17)
 
     runs = [tested("drqv2+cbm", 0, [80.0, 120.0]), tested("drqv2+cbm", 1, [200.0]), tested("drqv2", 0, [10.0, 30.0])]
     assert_three_files(generalization.draw_generalization(runs, tmp_path), tmp_path, "generalization")

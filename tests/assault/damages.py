@@ -13,7 +13,7 @@ from typing import Any
 
 from attempt import Outcome, Process, attempt
 
-from test_resume import assert_same_run
+from same_run import assert_same_run
 from toy import tiny_options
 
 Damage = Callable[[Path, random.Random], None]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from attempt import Process, attempt
 
-from test_resume import assert_same_run
+from same_run import assert_same_run
 from toy import tiny_options
 
 AGENTS = ("drqv2+cbm", "drq", "proto", "tpc", "svea", "drq+cbm")

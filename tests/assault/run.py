@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "helpers")]
 
 from attempt import Process, attempt
 
@@ -86,11 +86,11 @@ def requests(folder: Path, count: int) -> Iterator[Try]:
     import urllib.request
     from concurrent.futures import ThreadPoolExecutor
 
-    from cbm.report.server import Board, Server
+    from cbm.report.server import LiveData, Server
 
     outcome = attempt(["train", *tiny_options(training__total_steps=40), "--out", folder / "seen"], folder)
     assert outcome.status == 0, outcome.text
-    with Server(Board([folder / "seen"], "title"), 0) as server:
+    with Server(LiveData([folder / "seen"], "title"), 0) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
 
         def ask(number: int) -> str | None:
@@ -170,10 +170,10 @@ def _load_everything() -> None:
     import tyro  # noqa: F401
 
     import cbm.analysis.analyze
-    import cbm.analysis.curves
-    import cbm.commands.train
+    import cbm.analysis.figures.curves
+    import cbm.cli.train
     import cbm.report.page
-    import cbm.training  # noqa: F401
+    import cbm.training.loop  # noqa: F401
 
 
 if __name__ == "__main__":

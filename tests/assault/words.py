@@ -15,7 +15,7 @@ from attempt import Outcome
 from cbm.agents import agent_names
 from cbm.cli import VERBS
 from cbm.config import make_config
-from cbm.settings import table
+from cbm.schema.tree import table
 from toy import tiny_options
 
 WHOLE = ("x", "", "1.5", "nan", "inf", "-1", "9" * 24, "--", "0x")

@@ -14,7 +14,7 @@ from cbm.replay import Replay
 
 @pytest.fixture(scope="module")
 def replay(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replay]:
-    filled = methods.filled_replay(Path(tmp_path_factory.mktemp("replay")) / "replay", episodes=2)
+    filled = methods.episodes_of_noise(Path(tmp_path_factory.mktemp("replay")) / "replay", episodes=2)
     yield filled
     filled.close()
 

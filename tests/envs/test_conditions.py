@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from cbm.cli import main
-from cbm.conditions import Conditions
 from cbm.config import EnvConfig, from_json, make_config, to_json
+from cbm.config.build import make_environment
+from cbm.envs.conditions import Conditions
 from cbm.envs.distractions import make_distractions, shows_videos
-from cbm.envs.sky import SKY_SIZE
-from cbm.factory import make_environment
+from cbm.envs.rendering.sky import SKY_SIZE
 
 EVERYTHING = {
     "distraction": "background+camera+color",

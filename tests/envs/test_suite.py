@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -10,18 +12,33 @@ from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AsyncVectorEnv
 
 from cbm.envs import make_env
+from cbm.envs.tasks import PAPER_TASKS, TASKS
 from cbm.errors import CBMError
-from cbm.tasks import PAPER_TASKS, TASKS
+from suite_rollout import rollout
+
+CHECKED = [
+    {"distraction": "none"},
+    {"distraction": "easy"},
+    {"distraction": "background", "dynamic": True},
+    {"distraction": "camera", "dynamic": True},
+    {"distraction": "color", "dynamic": True},
+    {"distraction": "hard", "dynamic": True, "split": "unseen"},
+]
 
 
-@pytest.mark.parametrize("task", PAPER_TASKS)
-@pytest.mark.filterwarnings("ignore:.*render_modes.*")
-def test_gymnasiums_own_checker_has_nothing_to_say(task, make):
-    env = make(task, "easy", render_mode="rgb_array").unwrapped
-    check_env(env)
+@pytest.mark.parametrize(("task", "options"), list(zip(PAPER_TASKS, CHECKED, strict=True)))
+@pytest.mark.filterwarnings("error", "ignore:.*GLContext.*:DeprecationWarning")
+def test_gymnasiums_own_checker_has_nothing_to_say(task, options):
+    with closing(gym.make(f"cbm/{task}-v0", render_mode="rgb_array", **options)) as stacked:
+        stacked.reset(seed=0)
+        stacked.step(stacked.action_space.sample())  # passes by Gymnasium's passive checker
+        stacked.render()
+        env = stacked.unwrapped
+        check_env(env)
+        rate = env.metadata["render_fps"]
     steps = {"ball_in_cup": 0.02, "cartpole": 0.01, "cheetah": 0.01, "finger": 0.02, "reacher": 0.02, "walker": 0.025}
     seconds = steps[TASKS[task].domain] * TASKS[task].action_repeat
-    assert env.metadata["render_fps"] == pytest.approx(1 / seconds)  # a film runs as fast as what it shows
+    assert rate == pytest.approx(1 / seconds)  # a film runs as fast as what it shows
 
 
 def first_of_each_domain():
@@ -44,6 +61,7 @@ def test_every_task_is_registered_and_runs(task):
     assert obs.dtype == np.uint8
     assert obs.std() > 2  # something is to be seen
     assert env.unwrapped.action_repeat == TASKS[task].action_repeat
+    assert env.spec.max_episode_steps == 1000 // TASKS[task].action_repeat
     obs, reward, terminated, _, info = env.step(env.action_space.sample())
     assert obs in env.observation_space
     assert reward <= TASKS[task].action_repeat
@@ -126,28 +144,40 @@ def test_reward_is_the_sum_over_the_repeat_and_physics_is_the_same(make):
 
 @pytest.mark.parametrize("repeat", [4, 3])
 def test_the_time_limit_is_a_truncation_after_1000_environment_steps(repeat, make):
-    env = make("reacher-easy", size=8, frame_stack=1, action_repeat=repeat)
+    env = gym.make("cbm/reacher-easy-v0", size=8, frame_stack=1, action_repeat=repeat)
+    env.unwrapped.drawing = False
     env.reset(seed=0)
     steps, over = 0, False
     while not over:
         _, _, terminated, truncated, _ = env.step(np.zeros(2, np.float32))
         assert not terminated
         steps, over = steps + 1, truncated
-    assert steps == -(-1000 // repeat)
+    assert steps == env.spec.max_episode_steps == -(-1000 // repeat)
     with pytest.raises(CBMError, match="call reset"):
         env.step(np.zeros(2, np.float32))
     env.reset()
     env.step(np.zeros(2, np.float32))
+    env.close()
 
 
-def rollout(env, seed, steps=12):
-    obs, info = env.reset(seed=seed)
-    env.action_space.seed(seed)
-    seen = [obs]
-    for _ in range(steps):
-        obs, reward, _, _, info = env.step(env.action_space.sample())
-        seen += [obs, np.float64(reward), info["state"]]
-    return b"".join(np.asarray(x).tobytes() for x in seen)
+def test_the_length_of_an_episode_follows_its_time_limit(make):
+    options = {"size": 8, "frame_stack": 1, "action_repeat": 3, "task_kwargs": {"time_limit": 0.5}}
+    with closing(gym.make("cbm/cartpole-balance-v0", **options)) as env, closing(gym.make(env.spec)) as again:
+        assert env.spec.max_episode_steps == again.spec.max_episode_steps == 17  # 50 environment steps
+        for each in (env, again):
+            each.reset(seed=0)
+            assert [each.step(np.zeros(1, np.float32))[3] for _ in range(17)] == [False] * 16 + [True]
+
+
+def test_a_step_or_a_picture_before_reset_is_what_gymnasium_raises(make):
+    """With and without Gymnasium's own wrapper that looks after the order."""
+    for env in (make("cartpole-swingup", render_mode="rgb_array"), gym.make("Pendulum-v1", render_mode="rgb_array")):
+        with pytest.raises(gym.error.ResetNeeded, match="reset"):
+            env.step(np.zeros(1, np.float32))
+        with pytest.raises(gym.error.ResetNeeded, match="reset"):
+            env.render()
+    with closing(gym.make("cbm/cartpole-swingup-v0")) as env, pytest.raises(gym.error.ResetNeeded):
+        env.step(np.zeros(1, np.float32))
 
 
 def test_a_seed_decides_everything_and_another_seed_changes_it(make):
@@ -179,13 +209,13 @@ def test_physics_does_not_depend_on_the_distraction(make):
 def test_the_same_seed_gives_the_same_bits_in_another_process(python, make):
     script = (
         "import hashlib, sys; sys.path.insert(0, {path!r})\n"
-        "from test_suite import rollout\nfrom cbm.envs import make_env\n"
+        "from suite_rollout import rollout\nfrom cbm.envs import make_env\n"
         "print(hashlib.sha256(rollout(make_env('cheetah-run', 'easy', dynamic=True), 11)).hexdigest())"
     )
     import hashlib
     from pathlib import Path
 
-    other = python(script.format(path=str(Path(__file__).parent)))
+    other = python(script.format(path=str(Path(__file__).parents[1] / "helpers")))
     assert other.returncode == 0, other.stderr
     here = hashlib.sha256(rollout(make("cheetah-run", "easy", dynamic=True), 11)).hexdigest()
     assert other.stdout.strip() == here
@@ -234,11 +264,11 @@ def test_render_is_a_larger_picture_of_the_same_scene(make):
     assert (obs_after[3:6] == obs[-3:]).all()  # filming has not touched what the agent sees
 
 
-def test_render_without_a_mode_says_how(make):
-    env = make("cartpole-swingup")
-    env.reset(seed=0)
-    with pytest.raises(CBMError, match="render_mode"):
-        env.unwrapped.render()
+def test_render_without_a_mode_warns_as_gymnasiums_own_environments_do(make):
+    for env in (make("cartpole-swingup"), gym.make("Pendulum-v1")):
+        env.reset(seed=0)
+        with pytest.warns(UserWarning, match="render_mode"):
+            assert env.render() is None
 
 
 @pytest.mark.parametrize(
@@ -279,6 +309,7 @@ def test_render_without_a_mode_says_how(make):
         ({"task_kwargs": {"time_limit": "long"}}, "task_kwargs .*'long'.* of cartpole-swingup"),
         ({"distractions": "easy"}, "unknown setting 'distractions'. Did you mean 'distraction'"),
         ({"scale": "much"}, "scale must be .*not 'much'"),
+        ({"render_mode": "human"}, "unknown render_mode 'human'. Choose from: rgb_array"),
         ({"renderer": "fats"}, "unknown renderer 'fats'. Did you mean 'fast'"),
         ({"frame_stack": 0}, "frame_stack must be at least 1"),
         ({"action_repeat": 0}, "action_repeat must be at least 1"),

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from small import A, B, D, arrays, batch, policy, run_net, trained, unit
 
 from cbm.objectives.bisim_nce import BisimNCE, BisimNCEConfig, nearest
+from small import A, B, D, arrays, batch, policy, run_net, trained, unit
 
 SMALL = BisimNCEConfig(transition_hidden=8)
 
@@ -19,12 +19,15 @@ def bisim_nce(config: BisimNCEConfig = SMALL) -> BisimNCE:
     return BisimNCE(config, latent_dim=D, action_dim=A, reward_scale=0.25)
 
 
-@pytest.mark.parametrize("config", [SMALL, replace(SMALL, unit_latents=False)])
+@pytest.mark.parametrize("config", [SMALL, replace(SMALL, unit_latents=False), replace(SMALL, centred=True)])
 def test_losses_are_those_of_the_paper(config: BisimNCEConfig) -> None:
     objective = bisim_nce(config)
     z, action, reward, z_next = arrays()
     r = 0.25 * reward[:, 0]
     scale = unit if config.unit_latents else (lambda x: x)
+    predicted = run_net(objective.transition.net, np.concatenate([z, action], axis=1))
+    if config.centred:
+        z, z_next, predicted = (x - x.mean(axis=0) for x in (z, z_next, predicted))
 
     def distance(i: int, j: int) -> float:
         return abs(r[i] - r[j]) + np.linalg.norm(scale(z_next)[i] - scale(z_next)[j])
@@ -35,7 +38,6 @@ def test_losses_are_those_of_the_paper(config: BisimNCEConfig) -> None:
         closest = min(others, key=lambda j, i=i: distance(i, j))
         f = {j: np.exp(unit(z)[i] @ unit(z)[j] / 0.1) for j in others}
         contrast.append(-np.log(f[closest] / sum(f.values())))
-    predicted = run_net(objective.transition.net, np.concatenate([z, action], axis=1))
     f = np.exp(unit(predicted) @ unit(z_next).T / 0.1)
     losses, metrics = objective.losses(*batch(), policy)
     assert losses["contrast"].item() == pytest.approx(np.mean(contrast), rel=1e-5)

@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from small import A, B, D, batch, policy, run_net, trained, unit
 
 from cbm.errors import CBMError, UnknownChoice
+from cbm.learning.ops import sinkhorn
 from cbm.objectives import OBJECTIVES, get_objective
-from cbm.objectives.cbm import CBM, CBMConfig, average_rewards
-from cbm.ops import sinkhorn
+from cbm.objectives.cbm import CBM, CBMConfig, average_rewards, log_assignment
+from small import A, B, D, batch, policy, run_net, trained, unit
 
 K = 6
 SMALL = CBMConfig(prototypes=K, transition_hidden=8)
@@ -23,7 +23,7 @@ def cbm(config: CBMConfig = SMALL, seed: int = 0) -> CBM:
     return CBM(config, latent_dim=D, action_dim=A, reward_scale=0.25)
 
 
-def numpy_losses(objective: CBM, normalise: bool) -> tuple[float, float, np.ndarray]:
+def numpy_losses(objective: CBM, normalise: bool, centred: bool) -> tuple[float, float, np.ndarray]:
     """L_P, L_CBM and the prototype rewards after one batch, by the paper's formulas."""
     scale = unit if normalise else (lambda x: x)
     z, action, reward, z_next = (t.detach().double().numpy() for t in batch())
@@ -34,7 +34,11 @@ def numpy_losses(objective: CBM, normalise: bool) -> tuple[float, float, np.ndar
 
     r = 0.25 * reward[:, 0]
     r_c = r[:K]  # "randomly sampling from the replay buffer"
-    c_next = model(c, np.tanh(c[:, :A]))
+    c_next, predicted = model(c, np.tanh(c[:, :A])), model(z, action)
+    if centred:
+        z, c = z - z.mean(axis=0), c - z.mean(axis=0)
+        z_next, c_next = z_next - z_next.mean(axis=0), c_next - z_next.mean(axis=0)
+        predicted = predicted - predicted.mean(axis=0)
     d = np.array(
         [[abs(r[i] - r_c[j]) + np.linalg.norm(scale(z_next)[i] - scale(c_next)[j]) for j in range(K)] for i in range(B)]
     )
@@ -45,21 +49,43 @@ def numpy_losses(objective: CBM, normalise: bool) -> tuple[float, float, np.ndar
     p = np.exp(scale(z) @ scale(c).T / 0.1)
     p = p / p.sum(axis=1, keepdims=True)
     cluster = -np.mean((q * np.log(p)).sum(axis=1))
-    f = np.exp(unit(model(z, action)) @ unit(z_next).T / 0.1)
+    f = np.exp(unit(predicted) @ unit(z_next).T / 0.1)
     dynamics = -np.mean(np.log(np.diag(f) / f.sum(axis=1)))
     r_hat = np.array([q[:, k] @ r / q[:, k].sum() for k in range(K)])
     return dynamics, cluster, 0.01 * r_hat + 0.99 * r_c
 
 
+@pytest.mark.parametrize("centred", [False, True])
 @pytest.mark.parametrize("unit_latents", [True, False])
-def test_losses_are_those_of_the_paper(unit_latents: bool) -> None:
-    objective = cbm(replace(SMALL, unit_latents=unit_latents))
-    dynamics, cluster, r_c = numpy_losses(objective, unit_latents)
+def test_losses_are_those_of_the_paper(unit_latents: bool, centred: bool) -> None:
+    objective = cbm(replace(SMALL, unit_latents=unit_latents, centred=centred))
+    dynamics, cluster, r_c = numpy_losses(objective, unit_latents, centred)
     losses, _ = objective.losses(*batch(), policy)
     assert losses["dynamics"].item() == pytest.approx(dynamics, rel=1e-5)
     assert losses["cluster"].item() == pytest.approx(cluster, rel=1e-5)
     np.testing.assert_allclose(objective.r_c, r_c, rtol=1e-5)
     assert losses.keys() == objective.weights.keys()
+
+
+def test_centred_losses_do_not_see_what_all_latents_share() -> None:
+    """A background moves all latents of an episode alike. The model sees it, so what it predicts stays as it was."""
+    z, action, reward, z_next = batch()
+    shared, objectives = torch.full((1, D), 3.0), [cbm(replace(SMALL, centred=centred)) for centred in (True, False)]
+    same = []
+    for objective in objectives:
+        objective.transition.forward = lambda x, a: x  # type: ignore[method-assign]
+        plain, _ = objective.losses(z, action, reward, z_next, policy)
+        moved, _ = objective.losses(z + shared, action, reward, z_next + shared, policy)
+        same.append(torch.allclose(plain["dynamics"], moved["dynamics"], rtol=1e-4))
+    assert same == [True, False]
+
+
+@pytest.mark.parametrize("centred", [False, True])
+def test_analyses_see_the_clusters_of_training(centred: bool) -> None:
+    objective, z = cbm(replace(SMALL, centred=centred)), 0.1 * batch()[0].detach() + 3.0
+    space = objective.prototype_space(policy)
+    assert torch.equal(space.similarity(z).argmax(dim=1), space.log_p(z).argmax(dim=1))
+    assert torch.equal(space.log_p(z), log_assignment(z, objective.prototypes, objective.config))
 
 
 def test_average_rewards_is_equation_3_for_balanced_codes() -> None:

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from small import A, B, D, arrays, batch, gaussian, policy, run_net, trained
 
 from cbm.objectives.dbc import DBC, DBCConfig
+from small import A, B, D, arrays, batch, gaussian, policy, run_net, trained
 
 SMALL = DBCConfig(hidden=8)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from small import A, B, D, arrays, batch, gaussian, policy, trained, unit
 
 from cbm.errors import CBMError
 from cbm.objectives.simsr import SimSR, SimSRConfig
+from small import A, B, D, arrays, batch, gaussian, policy, trained, unit
 
 SMALL = SimSRConfig(hidden=8, models=3)
 

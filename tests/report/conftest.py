@@ -1,28 +1,10 @@
-"""A browser for the tests of the page, started once."""
+"""Opens pages for the tests of the report, without a network."""
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
-from browser import FLAGS, find_browser
-
-
-@pytest.fixture(scope="session")
-def chromium():
-    executable = find_browser()
-    if executable is None:
-        message = "no Chromium here; make browser installs one"
-        if os.environ.get("CI"):
-            pytest.fail(message)
-        pytest.skip(message)
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=executable, args=FLAGS)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

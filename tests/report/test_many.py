@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from synthetic import write_many
 
 from cbm.cli import main
+from synthetic import write_many
 
 PAINTED = """() => new Promise((done) =>
   requestAnimationFrame(() => requestAnimationFrame(() => done(performance.now()))))"""

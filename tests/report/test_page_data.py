@@ -8,15 +8,15 @@ import re
 import numpy as np
 import pytest
 from PIL import Image
-from synthetic import sample_media, write_run
 
-from cbm.analysis.labels import label_runs
-from cbm.analysis.runs import load_runs
 from cbm.cli import main
-from cbm.film import write_film
+from cbm.envs.rendering.mp4 import write_film
 from cbm.report.data import POINTS, run_data
 from cbm.report.media import embed, media_of, read_embedding, shrink_film
 from cbm.report.page import to_json
+from cbm.runs.labels import label_runs
+from cbm.runs.read import load_runs
+from synthetic import sample_media, write_run
 
 
 def labels_of(root):

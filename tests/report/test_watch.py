@@ -15,17 +15,17 @@ from contextlib import contextmanager
 
 import pytest
 from PIL import Image
-from synthetic import _eval, write_run
-from waiting import until
 
 from cbm.cli import main
-from cbm.report.server import Board, Server
-from cbm.run_dir import RunDir
+from cbm.report.server import LiveData, Server
+from cbm.runs.directory import RunDir
+from synthetic import _eval, write_run
+from waiting import until
 
 
 @contextmanager
 def serving(*folders):
-    with Server(Board(folders, "live"), 0) as server:
+    with Server(LiveData(folders, "live"), 0) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()
         try:

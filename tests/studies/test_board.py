@@ -13,12 +13,13 @@ from cbm.cli import main
 from cbm.errors import CBMError
 from cbm.studies import board as board_module
 from cbm.studies.board import Board
-from cbm.studies.define import Choice, plan
+from cbm.studies.define import Choice, make_plan
 from cbm.studies.paper import STUDIES
-from cbm.studies.report import Row, _in_paper, draw_settings, write_report
+from cbm.studies.report import FinalReturns, _in_paper, draw_settings, write_report
 from cbm.studies.store import Ended, State, Store
 
-PLAN = plan(STUDIES["ablation"], Choice("laptop", tasks=("cartpole-swingup",)))
+SHORT = (("training.total_steps", "100000"),)
+PLAN = make_plan(STUDIES["ablation"], Choice("laptop", tasks=("cartpole-swingup",), set=SHORT))
 STATES = [
     State("begun", 30_000, 150.25),
     State("begun", 10_000),
@@ -83,7 +84,7 @@ def test_a_file_gets_plain_lines() -> None:
         board.ended(run, Ended("failed", "boom"), State("set aside", failures=3, error="boom"))
     lines = out.getvalue().splitlines()
     assert lines[0] == "done: cartpole-swingup, drqv2, easy, seed 1, return 240.0"
-    assert lines[1].endswith("its node is gone; it goes on elsewhere")
+    assert lines[1].endswith("its node is gone; it will resume elsewhere")
     assert lines[2].endswith("boom; trying again from its last checkpoint")
     assert lines[3].startswith("set aside after 3 failures: cartpole-swingup, drqv2, easy, seed 1: boom")
 
@@ -101,12 +102,12 @@ def test_the_list_names_every_study_and_its_place_in_the_paper(
 
 
 def test_the_papers_number_stands_beside_ours_and_beside_nothing_else() -> None:
-    runs = plan(STUDIES["multi"], Choice("paper", tasks=("walker-walk",), seeds=1)).runs
+    runs = make_plan(STUDIES["multi"], Choice("paper", tasks=("walker-walk",), seeds=1)).runs
     found = {run.method: _in_paper(run, "unseen") for run in runs}
     assert found["drqv2+cbm"].startswith("629 ± 119")
     assert found["drq"] == found["svea"] == ""
     assert _in_paper(next(run for run in runs if run.method == "drq"), "train").startswith("44 ± 14")
-    clean = plan(STUDIES["clean"], Choice("paper", tasks=("walker-walk",), seeds=1)).runs
+    clean = make_plan(STUDIES["clean"], Choice("paper", tasks=("walker-walk",), seeds=1)).runs
     assert {_in_paper(run, "train") for run in clean} == {""}
 
 
@@ -114,7 +115,7 @@ def test_the_papers_number_stands_beside_ours_and_beside_nothing_else() -> None:
     ("words", "message"),
     [
         (["run", "multy"], "unknown study 'multy'. Did you mean 'multi'"),
-        (["run", "multi", "--address", "auto"], "--address goes with --launcher ray"),
+        (["run", "multi", "--address", "auto"], "--address works only with --launcher ray"),
         (["run", "multi", "--launcher", "ray", "--address", "ray://x:1"], "start the study on a node of the cluster"),
         (["run", "multi", "--agent.nope", "1"], "unknown setting 'agent.nope'"),
         (["report", "multi"], "Run it first: cbm study run multi"),
@@ -134,8 +135,11 @@ def test_a_report_of_nothing_is_refused(tmp_path: Path) -> None:
 
 def test_magnitudes_are_drawn_as_means_over_tasks(tmp_path: Path) -> None:
     values = {"a": (100.0, 300.0), "b": (50.0,)}
-    rows = [Row(task, "drqv2", "camera 0.1", "train", returns) for task, returns in values.items()]
-    rows += [Row("a", "drqv2", "camera 0.2", "train", (80.0,)), Row("a", "drqv2", "camera 0.1", "unseen", (999.0,))]
+    rows = [FinalReturns(task, "drqv2", "camera 0.1", "train", returns) for task, returns in values.items()]
+    rows += [
+        FinalReturns("a", "drqv2", "camera 0.2", "train", (80.0,)),
+        FinalReturns("a", "drqv2", "camera 0.1", "unseen", (999.0,)),
+    ]
     assert str(rows[0]) == "200 ± 141 (n=2)"
     table = list(csv.DictReader(draw_settings(rows, tmp_path)[-1].open()))
     assert [(line["setting"], float(line["mean"]), line["tasks"]) for line in table] == [

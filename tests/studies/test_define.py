@@ -9,11 +9,11 @@ import pytest
 
 from cbm.agents import agent_names
 from cbm.config import from_json, make_config
+from cbm.envs.tasks import PAPER_TASKS
 from cbm.errors import CBMError
-from cbm.studies.define import SCALES, Choice, Grid, Study, count, plan, run_name
+from cbm.studies.define import SCALES, Choice, Grid, Study, count, make_plan, run_name
 from cbm.studies.file import find_study, read_study
 from cbm.studies.paper import METHODS, STUDIES
-from cbm.tasks import PAPER_TASKS
 
 PAIR = Study(
     "pair", "Two", (Grid(("cartpole-swingup",), ("drqv2", "drqv2+cbm"), {"easy": {"env.distraction": "easy"}}),)
@@ -24,7 +24,7 @@ PAIR = Study(
 @pytest.mark.parametrize("name", STUDIES)
 def test_every_study_of_the_paper_resolves(name: str, scale: str) -> None:
     seeds = Choice(scale, seeds=1)
-    runs = plan(STUDIES[name], seeds).runs
+    runs = make_plan(STUDIES[name], seeds).runs
     assert len(runs) * (count(STUDIES[name], scale) // len(runs)) == count(STUDIES[name], scale)
     for run in runs:
         config = from_json(run.config)
@@ -33,7 +33,7 @@ def test_every_study_of_the_paper_resolves(name: str, scale: str) -> None:
 
 
 def test_multi_is_six_tasks_seven_methods_five_seeds() -> None:
-    runs = plan(STUDIES["multi"], Choice("paper")).runs
+    runs = make_plan(STUDIES["multi"], Choice("paper")).runs
     assert len(runs) == 6 * 7 * 5
     assert {run.task for run in runs} == set(PAPER_TASKS)
     assert {run.method for run in runs} == set(METHODS)
@@ -42,13 +42,13 @@ def test_multi_is_six_tasks_seven_methods_five_seeds() -> None:
 
 
 def test_prototypes_change_k_and_leave_the_rest() -> None:
-    runs = plan(STUDIES["prototypes"], Choice("laptop", tasks=("walker-walk",), seeds=1)).runs
+    runs = make_plan(STUDIES["prototypes"], Choice("laptop", tasks=("walker-walk",), seeds=1)).runs
     found = {run.method: (run.config["objective"] or {}).get("prototypes") for run in runs}
     assert found == {"K = 0": None, "K = 8": 8, "K = 32": 32, "K = 128": 128, "K = 512": 512}
 
 
 def test_studies_share_the_runs_that_they_have_in_common() -> None:
-    laptop = {name: {run.name for run in plan(STUDIES[name], Choice("laptop")).runs} for name in STUDIES}
+    laptop = {name: {run.name for run in make_plan(STUDIES[name], Choice("laptop")).runs} for name in STUDIES}
     assert len(laptop["ablation"] & laptop["multi"]) == 2 * 2 * 2  # drqv2 and drqv2+cbm on two tasks, two seeds
     assert laptop["generalization"] < laptop["multi"]
     assert len(laptop["prototypes"] & laptop["ablation"]) == 2 * 2 * 2  # K = 128, and K = 0 as drqv2+dynamics
@@ -69,20 +69,20 @@ def test_a_name_changes_with_what_can_change_a_result_and_with_nothing_else() ->
 def test_what_is_typed_wins_over_the_scale_over_the_method_over_the_study() -> None:
     grid = Grid(("cartpole-swingup",), {"a": {"agent": "drqv2", "agent.lr": 0.2, "agent.batch_size": 99}})
     study = Study("x", "x", (grid,), set={"agent.lr": 0.1, "agent.discount": 0.5})
-    (run,) = plan(study, Choice("smoke", set=(("training.log_every", "7"),))).runs
+    (run,) = make_plan(study, Choice("smoke", set=(("training.log_every", "7"),))).runs
     assert (run.config["agent"]["lr"], run.config["agent"]["discount"]) == (0.2, 0.5)
     assert run.config["agent"]["batch_size"] == 8
     assert run.config["training"]["log_every"] == 7
 
 
 def test_a_part_of_a_study_can_be_asked_for() -> None:
-    assert len(plan(PAIR, Choice("laptop")).runs) == 4
-    (run,) = plan(PAIR, Choice("laptop", methods=("drqv2",), seeds=1)).runs
+    assert len(make_plan(PAIR, Choice("laptop")).runs) == 4
+    (run,) = make_plan(PAIR, Choice("laptop", methods=("drqv2",), seeds=1)).runs
     assert (run.method, run.setting, run.seed) == ("drqv2", "easy", 1)
     with pytest.raises(CBMError, match=r"unknown method of the study pair 'drqv3'. Did you mean 'drqv2'"):
-        plan(PAIR, Choice("laptop", methods=("drqv3",)))
+        make_plan(PAIR, Choice("laptop", methods=("drqv3",)))
     with pytest.raises(CBMError, match="--seeds must be at least 1"):
-        plan(PAIR, Choice("laptop", seeds=0))
+        make_plan(PAIR, Choice("laptop", seeds=0))
 
 
 GOOD = """
@@ -109,15 +109,15 @@ def test_a_file_says_the_same_as_the_lines_of_the_paper(tmp_path: Path) -> None:
     path = tmp_path / "batch.toml"
     path.write_text(GOOD)
     study = find_study(str(path))
-    runs = plan(study, Choice("paper")).runs
+    runs = make_plan(study, Choice("paper")).runs
     assert len(runs) == 2 * 2 * 2 * 3
     run = next(run for run in runs if run.method.startswith("CBM") and run.setting == "moving")
     assert run.config["agent"]["batch_size"] == 256
     assert run.config["objective"]["temperature"] == 0.2
     assert run.config["env"]["dynamic"] is True
     assert run.final_episodes == 20
-    assert len(plan(study, Choice("laptop")).runs) == 4
-    assert plan(study).scale == "laptop"
+    assert len(make_plan(study, Choice("laptop")).runs) == 4
+    assert make_plan(study).scale == "laptop"
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_a_file_says_the_same_as_the_lines_of_the_paper(tmp_path: Path) -> None:
         (
             '{ agent = "drqv2" }',
             '{ agent = "drqv2", agent.lr = 1 }',
-            "Settings of an agent go in quotes beside its name",
+            "settings of an agent in quotes",
         ),
         ('{ agent = "drqv2" }', '"drqv2"', "methods.plain must be a table of settings"),
         ('agent = "drqv2" }', 'agent = "drqv3" }', "unknown agent 'drqv3'"),
@@ -148,7 +148,7 @@ def test_a_file_that_is_wrong_is_told_what_to_write(tmp_path: Path, old: str, ne
     assert old in GOOD
     path.write_text(GOOD.replace(old, new))
     with pytest.raises(CBMError, match=message):
-        plan(read_study(path), Choice("paper"))
+        make_plan(read_study(path), Choice("paper"))
 
 
 def test_names_that_do_not_exist(tmp_path: Path) -> None:

@@ -10,17 +10,17 @@ from pathlib import Path
 
 import psutil
 import pytest
-from toy_study import finish, small_plan, start, wait_until, write_study
 
 from cbm.cli import main
-from cbm.run_dir import RunDir
+from cbm.runs.directory import RunDir
 from cbm.studies.define import Choice
 from cbm.studies.drive import drive
 from cbm.studies.file import read_study
 from cbm.studies.launch import Resources, make_launcher
 from cbm.studies.report import write_report
 from cbm.studies.store import Store, last_line
-from test_resume import assert_same_run
+from same_run import assert_same_run
+from toy_study import finish, small_plan, start, wait_until, write_study
 
 BROKEN = '{ good = { agent = "drqv2" }, broken = { agent = "drqv2", "agent.lr" = 1e30 } }'
 
@@ -74,7 +74,7 @@ def test_a_changed_definition_never_meets_old_results(reference: Path) -> None:
 
 def test_a_plan_is_remembered_until_the_definition_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plan, store = small_plan(tmp_path)
-    monkeypatch.setattr("cbm.studies.store.plan", lambda *_: pytest.fail("resolved again"))
+    monkeypatch.setattr("cbm.studies.store.make_plan", lambda *_: pytest.fail("resolved again"))
     assert small_plan(tmp_path)[0].runs == plan.runs
     with pytest.raises(pytest.fail.Exception, match="resolved again"):
         small_plan(tmp_path, seeds=3)
@@ -106,7 +106,7 @@ def test_show_tells_what_is_there_and_measures_the_rest(reference: Path, capsys:
     shown = capsys.readouterr().out
     assert "4 runs: 1 done, 0 begun, 1 set aside, 2 missing" in shown
     assert "2 methods  good, broken" in shown
-    assert "for the rest on this machine, 1 at once" in shown
+    assert "for the rest on this machine, 1 at a time" in shown
     (good,) = [line.split() for line in shown.splitlines() if line.startswith("good ")]
     assert 0 < int(good[1]) < 5_000  # milliseconds of an update of a tiny network
     write_study(reference, methods=BROKEN, seeds=1)
@@ -127,7 +127,7 @@ def test_ctrl_c_kill_minus_nine_and_two_drivers(reference: Path, tmp_path: Path)
     driver = start(tmp_path, *words)
     wait_until(lambda: at(250), driver)
     refused = finish(start(tmp_path, *words), code=1)
-    assert f"another `cbm study run` is at work in studies, process {driver.pid}" in refused
+    assert f"another `cbm study run` is running in studies, process {driver.pid}" in refused
     worker = psutil.Process(int(directory.owner() or 0))
     driver.kill()
     driver.communicate()
@@ -141,7 +141,7 @@ def test_ctrl_c_kill_minus_nine_and_two_drivers(reference: Path, tmp_path: Path)
     driver.send_signal(signal.SIGINT)
     output = finish(driver, code=130)
     assert "its process was ended by SIGKILL" in output
-    assert "the same command goes on" in output
+    assert "the same command to resume" in output
     assert RunDir(directory.root).owner() is None
 
     assert "1 of 1 runs are done" in finish(start(tmp_path, *words))

@@ -1,4 +1,4 @@
-"""Dusk: the lamps of a scene grow dark, in each episode to another degree."""
+"""Dusk: the lights of a scene grow dim, to a different degree in each episode."""
 
 import numpy as np
 

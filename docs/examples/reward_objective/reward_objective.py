@@ -1,4 +1,4 @@
-"""An objective of one's own: latents that tell the reward, and nothing that does not help with it.
+"""An objective of your own: latents that predict the reward, and nothing that does not help with that.
 
 pip install docs/examples/reward_objective
 cbm train --task cartpole-swingup --agent drqv2+reward --distraction easy --preset laptop
@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from cbm.nets import mlp
+from cbm.learning.nets import mlp
 from cbm.objectives import ObjectiveEntry
 from cbm.types import Losses, Metrics, Objective, Policy
 

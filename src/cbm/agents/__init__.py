@@ -6,11 +6,14 @@ entry points `cbm.agents` (docs/extending.md).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import gymnasium as gym
+
+from cbm.agents.base import AgentConfig, Setup, seeded
 from cbm.agents.drq import DrQ, DrQConfig
 from cbm.agents.drqv2 import DrQv2, DrQv2Config
-from cbm.agents.parts import AgentConfig, Setup, seeded
 from cbm.agents.proto_rl import ProtoRL, ProtoRLConfig
 from cbm.agents.released import ReleasedConfig, ReleasedDrQ, ReleasedDrQv2
 from cbm.agents.svea import SVEA, SVEAConfig
@@ -37,7 +40,7 @@ class AgentEntry(NamedTuple):
     """`build(config, setup, objective)` makes an `Agent`; without `carries` it takes no objective."""
 
     config: type[Any]
-    build: type[Any]
+    build: Callable[..., Agent]
     carries: bool = True
 
 
@@ -86,8 +89,29 @@ def configs(name: str) -> tuple[Any, Any | None]:
     return AGENTS[agent].config(), None if objective is None else OBJECTIVES[objective].config()
 
 
-def make_agent(name: str, setup: Setup, config: Any | None = None, objective_config: Any | None = None) -> Agent:
-    """The agent `name`, such as `drqv2+cbm`. Configs that are not given are those of `configs(name)`."""
+def make_agent(
+    name: str, setup: Setup | gym.Env[Any, Any], config: Any | None = None, objective_config: Any | None = None
+) -> Agent:
+    """An agent with fresh weights.
+
+    Args:
+        name: such as `drqv2+cbm`; `agent_names()` lists them.
+        setup: what it must know of its environment; or the environment.
+        config: its settings; those of the preset `paper` by default.
+        objective_config: the same for its objective.
+
+    Examples:
+        >>> import cbm
+        >>> env = cbm.make_env("cartpole-swingup", size=32)
+        >>> agent = cbm.make_agent("drqv2+cbm", env)
+        >>> obs, info = env.reset(seed=0)
+        >>> agent.act(obs).shape
+        (1,)
+        >>> agent.encode(obs[None]).shape
+        torch.Size([1, 50])
+        >>> env.close()
+    """
+    setup = setup if isinstance(setup, Setup) else Setup.of(setup)
     agent, objective_name = split_name(name)
     default, objective_default = configs(name)
     config = default if config is None else config

@@ -33,4 +33,5 @@ class Reactive(Controller):
         self.actor: Any
 
     def forward(self, observation: Tensor) -> Tensor:
-        return self.actor.mean(self.encoder(observation))
+        action: Tensor = self.actor.mean(self.encoder(observation))
+        return action

@@ -8,10 +8,10 @@ from typing import Annotated
 import torch
 from torch import Tensor
 
-from cbm import chunks
-from cbm.agents.parts import critic_blocked, minimise, td_loss
 from cbm.agents.sac import SAC, SACConfig
-from cbm.ranges import Range
+from cbm.learning import chunks
+from cbm.learning.optimisation import critic_blocked, minimise, td_loss
+from cbm.schema.ranges import Range
 from cbm.types import Batch, Losses, Metrics
 
 
@@ -20,7 +20,7 @@ class DrQConfig(SACConfig):
     """DrQ with the paper's sizes; see `SACConfig` and `AgentConfig` for the rest."""
 
     shifts: Annotated[int, Range(1, 64)] = 2
-    """K = M, shifted copies over which Q and its target are averaged (DrQ). The authors' DrQ + CBM: 1."""
+    """K = M: number of shifted copies over which Q and its target are averaged (DrQ). The authors' DrQ + CBM has 1."""
 
 
 class DrQ(SAC):

@@ -8,30 +8,27 @@ from typing import Annotated, Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from cbm import chunks
-from cbm.agents.controller import Reactive
-from cbm.agents.parts import (
+from cbm.agents.base import (
     AgentConfig,
     Setup,
-    adam,
+    agent_state,
+    as_actions,
     as_batch,
-    critic_blocked,
-    encoder_optimizer,
     make_encoder,
-    minimise,
-    pack,
+    on_device,
+    restore_agent,
     seeded,
-    shifted,
-    td_loss,
-    unpack,
 )
-from cbm.nets import Critic, DeterministicActor, Makes
-from cbm.ops import linear_schedule, noisy_action, soft_update
-from cbm.ranges import Positive, Range, Weight
+from cbm.agents.controller import Reactive
+from cbm.learning import chunks
+from cbm.learning.nets import Critic, DeterministicActor, Makes
+from cbm.learning.ops import linear_schedule, noisy_action, soft_update
+from cbm.learning.optimisation import adams, critic_blocked, encoder_optimizer, loss_weights, minimise, shifted, td_loss
 from cbm.replay import Replay
-from cbm.types import Batch, Losses, Metrics, Objective
+from cbm.schema.ranges import Positive, Range, Weight
+from cbm.types import Agent, Batch, Losses, Metrics, Objective
 
 
 @dataclass(frozen=True)
@@ -41,13 +38,13 @@ class DrQv2Config(AgentConfig):
     n_step: Annotated[int, Range(1, 1_000)] = 3
     """Steps of reward before the bootstrap (DrQ-v2)."""
     noise_clip: Weight = 0.3
-    """Bound of the noise on target and learned actions (DrQ-v2)."""
+    """Bound on the noise of target and learned actions (DrQ-v2)."""
     actor_bound: Positive | None = 3.0
-    """Where the actor's tanh goes over into a slope that leads back (ours, see `ops.bounded_tanh`); none: a plain tanh,
-    as in DrQ-v2. The authors of CBM have tanh(0.1 x) against the same ill."""
+    """Beyond this bound the actor's tanh has a slope that leads back (ours, see `ops.bounded_tanh`); none: a plain
+    tanh, as in DrQ-v2. The authors of CBM use tanh(0.1 x) against the same problem."""
 
 
-class DrQv2:
+class DrQv2(Agent):
     """The critic trains the encoder. With an objective, that does, and the critic too if the objective lets it."""
 
     acting = ("encoder", "actor")
@@ -59,22 +56,19 @@ class DrQv2:
             self.actor = DeterministicActor(config.feature_dim, setup.action_dim, config.hidden_dim, config.actor_bound)
             self.critic = Critic(config.feature_dim, setup.action_dim, config.hidden_dim)
         self.target_critic = deepcopy(self.critic).requires_grad_(False)
-        self.modules: dict[str, nn.Module] = {
-            "encoder": self.encoder,
-            "actor": self.actor,
-            "critic": self.critic,
-            "target_critic": self.target_critic,
-        }
-        if objective is not None:
-            self.modules["objective"] = objective
-        for module in self.modules.values():
-            module.to(self.device)
+        self.modules = on_device(
+            self.device,
+            encoder=self.encoder,
+            actor=self.actor,
+            critic=self.critic,
+            target_critic=self.target_critic,
+            objective=objective,
+        )
         self.optimizers = {
             "encoder": encoder_optimizer(self.encoder, objective, config.lr),
-            "critic": adam(self.critic.parameters(), config.lr),
-            "actor": adam(self.actor.parameters(), config.lr),
+            **adams(config.lr, critic=self.critic, actor=self.actor),
         }
-        self.weights = {"critic": 1.0} | ({} if objective is None else dict(objective.weights))
+        self.weights = loss_weights(objective)
         self.generator = torch.Generator(self.device).manual_seed(setup.seed)
         self.updates = 0
 
@@ -84,14 +78,14 @@ class DrQv2:
         return linear_schedule(schedule.start, schedule.end, schedule.steps, env_step)
 
     @torch.no_grad()
-    def act(self, obs: np.ndarray, env_step: int, explore: bool) -> np.ndarray:
+    def act(self, obs: np.ndarray, env_step: int = 0, explore: bool = False) -> np.ndarray:
         action = self.actor.mean(self.encoder(as_batch(obs, self.device)))
         if explore:
             action = noisy_action(action, self.noise(env_step), self.generator)
-        return action.cpu().numpy().reshape(*obs.shape[:-3], -1)
+        return as_actions(action, obs)
 
     def sample(self, replay: Replay, generator: np.random.Generator) -> Batch:
-        """A batch of the kind that `update` wants."""
+        """A batch of the kind that `update` needs."""
         config = self.config
         return replay.sample(
             config.batch_size,
@@ -152,7 +146,8 @@ class DrQv2:
     @torch.no_grad()
     def encode(self, obs: np.ndarray | Tensor) -> Tensor:
         """Latents (N, D) of observations (N, C, H, W), without shifts."""
-        return self.encoder(as_batch(obs, self.device))
+        z: Tensor = self.encoder(as_batch(obs, self.device))
+        return z
 
     @torch.no_grad()
     def value(self, obs: np.ndarray | Tensor) -> Tensor:
@@ -164,7 +159,7 @@ class DrQv2:
         return Reactive(self.encoder, self.actor)
 
     def state_dict(self) -> dict[str, Any]:
-        return pack(self.modules, self.optimizers, self.generator, self.updates)
+        return agent_state(self.modules, self.optimizers, self.generator, self.updates)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.updates = unpack(state, self.modules, self.optimizers, self.generator)
+        self.updates = restore_agent(state, self.modules, self.optimizers, self.generator)

@@ -10,14 +10,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cbm import chunks
-from cbm.agents.parts import Setup, adam, as_batch, encoder_optimizer, make_encoder, minimise, seeded, td_loss
+from cbm.agents.base import Setup, as_batch, make_encoder, seeded
 from cbm.agents.sac import SAC, SACConfig
-from cbm.augment import draw_shifts, shift
-from cbm.nets import Encoder, count_features
+from cbm.learning import chunks
+from cbm.learning.augment import draw_shifts, shift
+from cbm.learning.nets import Encoder, count_features
+from cbm.learning.ops import soft_update
+from cbm.learning.optimisation import adam, encoder_optimizer, minimise, td_loss
 from cbm.objectives.proto import Proto, ProtoConfig
-from cbm.ops import soft_update
-from cbm.ranges import Count, Positive, Range, Share, StepsOrZero, Weight
+from cbm.schema.ranges import Count, Positive, Range, Share, StepsOrZero, Weight
 from cbm.types import Batch, Metrics
 
 
@@ -28,7 +29,7 @@ class ProtoRLConfig(SACConfig):
     batch_size: Annotated[int, Range(2, 65_536)] = 512
     """Proto-RL."""
     lr: Positive = 1e-4
-    """Adam, for everything (Proto-RL)."""
+    """Learning rate of Adam, for everything (Proto-RL)."""
     learn_temperature: bool = True
     """Proto-RL."""
     encoder_every: Count = 2
@@ -36,16 +37,16 @@ class ProtoRLConfig(SACConfig):
     encoder_rate: Annotated[float, Range(0, 1, above=True)] = 0.05
     """How far the slow encoder and projector move each time (Proto-RL)."""
     intrinsic_weight: Weight = 0.2
-    """Weight of the intrinsic reward beside that of the task (Proto-RL); 0 leaves it out."""
+    """Weight of the intrinsic reward, relative to the task's (Proto-RL); 0 switches it off."""
     pretrain_steps: StepsOrZero = 0
-    """Environment steps with the intrinsic reward alone; afterwards encoder and prototypes stay as they are. Proto-RL:
-    half of the run. 0 trains them together with the task, as every other method does."""
+    """Environment steps with only the intrinsic reward; afterwards encoder and prototypes are fixed. Proto-RL: half of
+    the run. 0 trains them together with the task, as every other method does."""
     pixel_offset: Share = 0.0
-    """What is taken off pixels / 255: nothing (Proto-RL); the paper's encoder takes off 0.5."""
+    """Subtracted from pixels / 255. Proto-RL subtracts nothing, the paper's encoder 0.5."""
     latent_tanh: bool = False
-    """Whether the latent ends with tanh: not so (Proto-RL); it does in the paper's encoder."""
+    """Whether the latent ends with tanh. Proto-RL's does not, the paper's encoder does."""
     centre_features: bool = False
-    """Whether the latent is made of features less their average. Proto-RL takes features as they are."""
+    """Whether the average is subtracted from features before the latent. Proto-RL does not do this."""
     proto: ProtoConfig = ProtoConfig()  # noqa: RUF009 - frozen
     """Projector, prototypes, candidates."""
 
@@ -60,7 +61,7 @@ class CentredEncoder(Encoder):
     """Features less their average, on the way to the latent.
 
     Most of a feature is the same in all images. The critic would fill the latent with that in its first updates, and
-    its spread would fall to a tenth. Where the critic trains the convolutions too, they mend it.
+    its spread would fall to a tenth. If the critic also trains the convolutions, they fix this.
     """
 
     rate = 0.05

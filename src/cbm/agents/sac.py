@@ -11,26 +11,25 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cbm.agents.controller import Reactive
-from cbm.agents.parts import (
+from cbm.agents.base import (
     AgentConfig,
     Setup,
-    adam,
+    agent_state,
+    as_actions,
     as_batch,
-    encoder_optimizer,
     make_encoder,
-    minimise,
-    pack,
+    on_device,
+    restore_agent,
     seeded,
-    shifted,
-    unpack,
 )
-from cbm.chunks import Work
-from cbm.nets import Critic, Encoder, GaussianActor, Makes
-from cbm.ops import soft_update, squashed_gaussian
-from cbm.ranges import Positive, Range
+from cbm.agents.controller import Reactive
+from cbm.learning.chunks import Work
+from cbm.learning.nets import Critic, Encoder, GaussianActor, Makes
+from cbm.learning.ops import soft_update, squashed_gaussian
+from cbm.learning.optimisation import adam, adams, encoder_optimizer, loss_weights, minimise, shifted
 from cbm.replay import Replay
-from cbm.types import Batch, Metrics, Objective
+from cbm.schema.ranges import Positive, Range
+from cbm.types import Agent, Batch, Metrics, Objective
 
 
 @dataclass(frozen=True)
@@ -40,9 +39,10 @@ class SACConfig(AgentConfig):
     temperature: Positive = 0.1
     """Weight of the entropy (Table, "SAC entropy temperature")."""
     learn_temperature: bool = False
-    """Tune the temperature towards an entropy of -action_dim, starting from 0.1: DrQ and the authors' code do."""
+    """Learn the temperature, towards an entropy of -action_dim and starting from 0.1, as DrQ and the authors' code
+    do."""
     temperature_lr: Positive | None = None
-    """Of the temperature, if it is learned; None takes `lr` (DrQ)."""
+    """Learning rate of the temperature, if it is learned. None: `lr` (DrQ)."""
     temperature_beta1: Annotated[float, Range(0, 0.999_999)] = 0.9
     """Adam's first decay rate for the temperature (DrQ)."""
 
@@ -58,7 +58,7 @@ class Temperature(nn.Module):
         return self.log_alpha.exp()
 
 
-class SAC:
+class SAC(Agent):
     """Everything but `update`, which says how a batch trains the encoder and the critic."""
 
     acting = ("encoder", "actor")
@@ -71,26 +71,23 @@ class SAC:
             self.critic = Critic(config.feature_dim, setup.action_dim, config.hidden_dim)
         self.target_critic = deepcopy(self.critic).requires_grad_(False)
         self.temperature = Temperature(config.temperature).requires_grad_(config.learn_temperature)
-        self.modules: dict[str, nn.Module] = {
-            "encoder": self.encoder,
-            "actor": self.actor,
-            "critic": self.critic,
-            "target_critic": self.target_critic,
-            "temperature": self.temperature,
-        }
-        if objective is not None:
-            self.modules["objective"] = objective
-        for module in self.modules.values():
-            module.to(self.device)
+        self.modules = on_device(
+            self.device,
+            encoder=self.encoder,
+            actor=self.actor,
+            critic=self.critic,
+            target_critic=self.target_critic,
+            temperature=self.temperature,
+            objective=objective,
+        )
         self.optimizers = {
             "encoder": encoder_optimizer(self.encoder, objective, config.lr),
-            "critic": adam(self.critic.parameters(), config.lr),
-            "actor": adam(self.actor.parameters(), config.lr),
+            **adams(config.lr, critic=self.critic, actor=self.actor),
         }
         if config.learn_temperature:
             lr = config.lr if config.temperature_lr is None else config.temperature_lr
             self.optimizers["temperature"] = adam(self.temperature.parameters(), lr, config.temperature_beta1)
-        self.weights = {"critic": 1.0} | ({} if objective is None else dict(objective.weights))
+        self.weights = loss_weights(objective)
         self.generator = torch.Generator(self.device).manual_seed(setup.seed)
         self.updates = 0
 
@@ -99,13 +96,13 @@ class SAC:
         return make_encoder(self.config, self.setup)
 
     @torch.no_grad()
-    def act(self, obs: np.ndarray, env_step: int, explore: bool) -> np.ndarray:
+    def act(self, obs: np.ndarray, env_step: int = 0, explore: bool = False) -> np.ndarray:
         z = self.encoder(as_batch(obs, self.device))
         action = squashed_gaussian(self.actor(z), self.generator)[0] if explore else self.actor.mean(z)
-        return action.cpu().numpy().reshape(*obs.shape[:-3], -1)
+        return as_actions(action, obs)
 
     def sample(self, replay: Replay, generator: np.random.Generator) -> Batch:
-        """A batch of the kind that `update` wants."""
+        """A batch of the kind that `update` needs."""
         config = self.config
         return replay.sample(config.batch_size, generator, discount=config.discount, episodes=config.batch_episodes)
 
@@ -118,7 +115,8 @@ class SAC:
         has an encoder of its own."""
         action, log_pi = squashed_gaussian(self.actor(z), self.generator)
         q = torch.minimum(*self.target_critic(z if z_target is None else z_target, action))
-        return q - self.temperature() * log_pi
+        value: Tensor = q - self.temperature() * log_pi
+        return value
 
     def actor_loss(self, z: Tensor) -> tuple[Tensor, Tensor]:
         """alpha log pi(a | z) - min_i Q_i(z, a), a ~ pi(z); and log pi."""
@@ -153,7 +151,8 @@ class SAC:
     @torch.no_grad()
     def encode(self, obs: np.ndarray | Tensor) -> Tensor:
         """Latents (N, D) of observations (N, C, H, W), without shifts."""
-        return self.encoder(as_batch(obs, self.device))
+        z: Tensor = self.encoder(as_batch(obs, self.device))
+        return z
 
     @torch.no_grad()
     def value(self, obs: np.ndarray | Tensor) -> Tensor:
@@ -165,7 +164,7 @@ class SAC:
         return Reactive(self.encoder, self.actor)
 
     def state_dict(self) -> dict[str, Any]:
-        return pack(self.modules, self.optimizers, self.generator, self.updates)
+        return agent_state(self.modules, self.optimizers, self.generator, self.updates)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.updates = unpack(state, self.modules, self.optimizers, self.generator)
+        self.updates = restore_agent(state, self.modules, self.optimizers, self.generator)

@@ -10,14 +10,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cbm import chunks
-from cbm.agents.parts import Setup, make_encoder, minimise, td_loss
+from cbm.agents.base import Setup, make_encoder
 from cbm.agents.sac import SAC, SACConfig
-from cbm.augment import convolution, draw_convolutions, draw_images, draw_shifts, overlay, shift
 from cbm.errors import CBMError
-from cbm.nets import Encoder
-from cbm.ops import soft_update
-from cbm.ranges import CountOrZero, Positive, Range, Share, Weight
+from cbm.learning import chunks
+from cbm.learning.augment import convolution, draw_convolutions, draw_images, draw_shifts, overlay, shift
+from cbm.learning.nets import Encoder
+from cbm.learning.ops import soft_update
+from cbm.learning.optimisation import minimise, td_loss
+from cbm.schema.ranges import CountOrZero, Positive, Range, Share, Weight
 from cbm.types import Batch, Metrics
 
 
@@ -26,7 +27,7 @@ class SVEAConfig(SACConfig):
     """Defaults follow SVEA's authors, sizes of the networks the paper; see `SACConfig` and `AgentConfig`."""
 
     lr: Positive = 1e-3
-    """Adam, for everything but the temperature (SVEA)."""
+    """Learning rate of Adam, for everything but the temperature (SVEA)."""
     learn_temperature: bool = True
     """SVEA."""
     temperature_lr: Positive | None = 1e-4
@@ -36,32 +37,32 @@ class SVEAConfig(SACConfig):
     encoder_rate: Annotated[float, Range(0, 1, above=True)] = 0.05
     """How far the target critic's encoder moves each time (SVEA)."""
     augmentation: Literal["convolution", "overlay"] = "convolution"
-    """What the critic sees beside the plain images: a random convolution, or natural images over them (SVEA)."""
+    """What the critic sees in addition to plain images: a random convolution of them, or natural images over them
+    (SVEA)."""
     plain_weight: Weight = 0.5
-    """alpha, of the critic's loss on plain images (SVEA)."""
+    """alpha, the weight of the critic's loss on plain images (SVEA)."""
     augmented_weight: Weight = 0.5
-    """beta, of its loss on augmented ones (SVEA)."""
+    """beta, the weight of its loss on augmented images (SVEA)."""
     overlay_weight: Share = 0.5
-    """Of the natural image in an overlay (SVEA)."""
+    """Weight of the natural image in an overlay (SVEA)."""
     overlay_videos: str | None = None
-    """Where the images of an overlay come from: builtin, davis, or a folder of videos; training videos only."""
+    """Source of the images of an overlay: builtin, davis, or a folder of videos; training videos only."""
     overlay_images: Annotated[int, Range(1, 100_000)] = 300
-    """How many stills of them."""
+    """Number of stills taken from them."""
     first_updates: CountOrZero = 1_000
-    """Updates at once when the random steps are over (SVEA); 0: one, as at every other step."""
+    """Updates in one go after the random steps (SVEA); 0: one, as at every other step."""
     pixel_offset: Share = 0.0
-    """What is taken off pixels / 255: nothing (SVEA); the paper's encoder takes off 0.5."""
+    """Subtracted from pixels / 255. SVEA subtracts nothing, the paper's encoder 0.5."""
     last_relu: bool = False
-    """Whether ReLU follows the last convolution: not so (SVEA); it does in the paper's encoder."""
+    """Whether ReLU follows the last convolution. In SVEA it does not, in the paper's encoder it does."""
     delta_orthogonal: bool = True
-    """Convolutions begin with zeros around an orthogonal matrix (SVEA); the paper's encoder fills the whole kernel."""
+    """Initialise convolutions with zeros around an orthogonal matrix (SVEA); the paper's encoder fills the whole
+    kernel."""
 
     def laptop(self) -> Self:
-        """As the others, with their encoder and no updates at once, but four a step: the critic learns to see through
-        the augmentation besides."""
+        """As the others, with their encoder and no updates at once."""
         return replace(
             super().laptop(),
-            updates_per_step=4.0,
             first_updates=0,
             pixel_offset=0.5,
             last_relu=True,
@@ -85,8 +86,8 @@ class SVEA(SAC):
             if images is None:
                 if config.overlay_videos is None:
                     raise CBMError(
-                        "SVEA's overlay needs images: say where from with --agent.overlay_videos builtin (or davis, or "
-                        "a folder), or take --agent.augmentation convolution"
+                        "SVEA's overlay needs images: name their source with --agent.overlay_videos builtin (or davis, "
+                        "or a folder), or use --agent.augmentation convolution"
                     )
                 images = stills(config.overlay_videos, config.overlay_images, setup.obs_shape[1:])
             self.images = torch.as_tensor(images).to(self.device)

@@ -1,4 +1,4 @@
-"""Everything that is drawn of a run, and of several beside each other."""
+"""All figures of a run, and of several runs side by side."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from cbm.analysis.embedding import draw_tsne
-from cbm.analysis.gallery import draw_gallery
-from cbm.analysis.generalization import EPISODES, Tested, draw_generalization, play_unseen
-from cbm.analysis.overtime import draw_assignments, draw_ch_index, draw_probes
-from cbm.analysis.runs import Problem, Run, load_runs
-from cbm.analysis.saliency import draw_saliency
-from cbm.analysis.subject import Subject, examine
+from cbm.analysis.figures.embedding import draw_tsne
+from cbm.analysis.figures.gallery import draw_gallery
+from cbm.analysis.figures.generalization import EPISODES, Generalization, draw_generalization, play_unseen
+from cbm.analysis.figures.overtime import draw_assignments, draw_ch_index, draw_probes
+from cbm.analysis.figures.saliency import draw_saliency
+from cbm.analysis.probing.subject import Subject, examine
 from cbm.errors import CBMError, UnknownChoice
-from cbm.files import make_folder
-from cbm.run_dir import RunDir
+from cbm.runs.directory import RunDir
+from cbm.runs.read import Problem, Run, load_runs
+from cbm.system.files import make_folder
 
 FIGURES = ("ch_index", "probes", "tsne", "gallery", "assignments", "generalization", "saliency")
 Makers = dict[str, Callable[[], list[Path]]]
@@ -56,7 +56,7 @@ def analyze(
     loaded = load_runs(paths)
     report = Report(problems=list(loaded.problems))
     subjects: list[Subject] = []
-    tested: list[Tested] = []
+    tested: list[Generalization] = []
     for run in loaded.runs:
         say(f"{run.name}: {run.agent} on {run.task}, {run.distraction}, {run.status}")
         try:
@@ -86,7 +86,9 @@ def _make_folder(run: Run, output: Path) -> Path:
     return make_folder(run.path / "figures", run.path)
 
 
-def _of_one(subject: Subject, folder: Path, episodes: int, all_prototypes: bool, tested: list[Tested]) -> Makers:
+def _of_one(
+    subject: Subject, folder: Path, episodes: int, all_prototypes: bool, tested: list[Generalization]
+) -> Makers:
     """The figures of a run; what `generalization` plays is added to `tested`."""
 
     def generalize() -> list[Path]:
@@ -111,8 +113,8 @@ def _of_one(subject: Subject, folder: Path, episodes: int, all_prototypes: bool,
     return makers
 
 
-def _of_several(subjects: list[Subject], tested: list[Tested], output: Path, report: Report) -> Makers:
-    """The figures that put runs beside each other."""
+def _of_several(subjects: list[Subject], tested: list[Generalization], output: Path, report: Report) -> Makers:
+    """The figures that compare runs."""
     seen = subjects[0].probe.obs.shape[1:]
     alike = [subject for subject in subjects if subject.probe.obs.shape[1:] == seen]
 

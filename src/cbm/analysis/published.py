@@ -1,10 +1,10 @@
-"""The paper's numbers, to stand beside ours."""
+"""The paper's numbers, to compare with ours."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from cbm.tasks import PAPER_TASKS
+from cbm.envs.tasks import PAPER_TASKS
 
 
 class Published(NamedTuple):

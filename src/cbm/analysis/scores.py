@@ -19,11 +19,10 @@ Scores = Sequence[np.ndarray]  # a task each: (seeds,)
 Statistic = Callable[[list[np.ndarray]], np.ndarray]  # a task each: (..., seeds) -> (...)
 
 RESAMPLES = 2000
-HIGHEST = 1000.0  # return of a perfect episode in dm_control
 
 
 class Estimate(NamedTuple):
-    """A number with its 95 % interval; no interval where there is one run a task."""
+    """A number with its 95 % interval; no interval if there is one run per task."""
 
     value: float
     low: float | None = None
@@ -38,7 +37,7 @@ def iqm(scores: list[np.ndarray]) -> np.ndarray:
 
 
 def estimate(scores: Scores, statistic: Statistic = iqm, resamples: int = RESAMPLES, seed: int = 0) -> Estimate:
-    """A statistic with the interval of a bootstrap that draws seeds anew within each task."""
+    """A statistic with the interval of a bootstrap that draws seeds within each task."""
     value = float(statistic([np.asarray(task, float) for task in scores]))
     if max(map(len, scores)) < 2:
         return Estimate(value)
@@ -81,7 +80,7 @@ def profile(scores: Scores, thresholds: np.ndarray) -> np.ndarray:
 def profile_band(
     scores: Scores, thresholds: np.ndarray, resamples: int = RESAMPLES, seed: int = 0
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """The 95 % interval of `profile` at each threshold; None where there is one run a task."""
+    """The 95 % interval of `profile` at each threshold; None if there is one run per task."""
     if max(map(len, scores)) < 2:
         return None
     drawn = _resampled(scores, resamples, np.random.default_rng(seed))

@@ -1,4 +1,4 @@
-"""Speed and fidelity on this machine, ours beside a plain reference in the same run (`cbm bench`)."""
+"""Speed and fidelity on this machine, ours against a plain reference in the same run (`cbm bench`)."""
 
 from __future__ import annotations
 

@@ -16,8 +16,8 @@ import numpy as np
 from cbm.agents import AGENTS, Setup, make_agent
 from cbm.bench import Row
 from cbm.config import make_config
-from cbm.export import export_agent, open_onnx
-from cbm.factory import one_thread
+from cbm.config.build import one_thread
+from cbm.runs.export import export_agent, open_onnx
 from cbm.types import Deployable
 
 TASK = "cheetah-run"
@@ -51,7 +51,7 @@ def decision_times(name: str, path: Path, decisions: int) -> tuple[list[float], 
     for turn in range(decisions + 10):  # the first ten warm up
         obs = frames[turn % len(frames)]
         start = perf_counter()
-        agent.act(obs, 0, explore=False)
+        agent.act(obs)
         between = perf_counter()
         _, memory = policy(obs[None], memory)
         end = perf_counter()

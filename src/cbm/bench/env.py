@@ -1,4 +1,4 @@
-"""`cbm bench env`: the suite beside dm_control's own rendering, both sides in turns in one run."""
+"""`cbm bench env`: the suite against dm_control's own rendering, both sides in turns in one run."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from cbm.bench import Row, alternate, speedup
 from cbm.envs import make_env
 from cbm.envs.distractions import DIFFICULTIES, DistractionConfig
 from cbm.envs.distractions.background import Background
-from cbm.envs.renderer import MODES, Renderer, sky_side
+from cbm.envs.rendering.renderer import MODES, Renderer, sky_side
 from cbm.envs.suite import SuiteEnv
-from cbm.tasks import PAPER_TASKS, TASKS
+from cbm.envs.tasks import PAPER_TASKS, TASKS
 
 SIZE = 84
 MEGABYTE = 2**20

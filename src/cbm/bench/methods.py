@@ -1,4 +1,4 @@
-"""`cbm bench methods`: what one `laptop` update of every method costs, beside what its arithmetic predicts.
+"""`cbm bench methods`: what one `laptop` update of every method costs, compared with what its arithmetic predicts.
 
 Each method and `drqv2+cbm` take turns. The prediction is the time of `drqv2+cbm` times the ratio of the two methods'
 floating-point operations, as PyTorch counts them in convolutions and matrix products, forward and backward.
@@ -17,17 +17,18 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from cbm import threads
 from cbm.agents import Setup, agent_names, make_agent
 from cbm.agents.tpc.encoder import FrameEncoder
 from cbm.bench import Row, alternate
-from cbm.child import PYTHON, environment
-from cbm.comparison import REFERENCE
+from cbm.bench.side import filled_replay
 from cbm.config import make_config
-from cbm.factory import thread_count
-from cbm.memory import keep_freed_memory
-from cbm.nets import Encoder
+from cbm.config.build import thread_count
+from cbm.config.comparison import REFERENCE
+from cbm.learning import threads
+from cbm.learning.memory import keep_freed_memory
+from cbm.learning.nets import Encoder
 from cbm.replay import Replay
+from cbm.system.child import PYTHON, environment
 
 TASK = "cartpole-swingup"
 EPISODE = 125  # agent steps
@@ -48,7 +49,7 @@ def rows(quick: bool = False, report: Callable[[str], None] = lambda what: None)
     rounds = 1 if quick else 15
     keep_freed_memory()  # as `cbm train` does
     with tempfile.TemporaryDirectory() as folder:
-        replay = filled_replay(Path(folder))
+        replay = episodes_of_noise(Path(folder))
         reference = Update(REFERENCE, replay)
         for name in agent_names():
             report(name)
@@ -114,8 +115,8 @@ def memory(name: str) -> float:
 def print_memory(name: str) -> None:
     """The body of that process."""
     with tempfile.TemporaryDirectory() as folder:
-        replay = filled_replay(Path(folder))
-        Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew: it was that of the parent process
+        replay = episodes_of_noise(Path(folder))
+        Path("/proc/self/clear_refs").write_text("5")  # reset the peak: it was that of the parent process
         before = peak_megabytes()
         update = Update(name, replay)
         for _ in range(3):
@@ -131,17 +132,8 @@ def peak_megabytes() -> float:
     return int(kilobytes) / 1024
 
 
-def filled_replay(directory: Path, episodes: int = 16) -> Replay:
-    """Whole episodes of noise, at the size of `laptop`."""
-    replay = Replay.create(directory, _shape(), 1, capacity=episodes * (EPISODE + 1) + 10)
-    generator = np.random.default_rng(0)
-    frames = generator.integers(0, 256, (64, *_shape()), dtype=np.uint8)
-    for _ in range(episodes):
-        replay.add_first(frames[0])
-        for step in range(1, EPISODE + 1):
-            action = generator.uniform(-1, 1, 1).astype(np.float32)
-            replay.add(action, float(generator.random()), frames[step % 64], terminal=False, truncated=step == EPISODE)
-    return replay
+def episodes_of_noise(directory: Path, episodes: int = 16) -> Replay:
+    return filled_replay(directory, _shape(), episodes, EPISODE, action_dim=1)
 
 
 def _shape() -> tuple[int, int, int]:

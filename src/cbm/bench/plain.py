@@ -13,8 +13,8 @@ from torch.optim import Adam
 
 from cbm.agents.drq import DrQ
 from cbm.agents.drqv2 import DrQv2
-from cbm.agents.parts import td_loss
-from cbm.ops import soft_update
+from cbm.learning.ops import soft_update
+from cbm.learning.optimisation import td_loss
 from cbm.types import Batch
 
 

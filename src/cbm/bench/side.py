@@ -1,4 +1,4 @@
-"""One side of a comparison in a process of its own, which makes updates whenever it is called; and what disturbs it.
+"""One side of a comparison in a separate process, which makes updates whenever it is called; and what disturbs it.
 
 What a process does with freed memory and with threads is part of the difference, so each side has its own.
 """
@@ -17,19 +17,19 @@ from functools import cached_property, partial
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal, Self, cast
 
 import numpy as np
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from cbm import chunks, threads
 from cbm.agents import Setup, make_agent
 from cbm.bench.plain import PlainUpdate
 from cbm.config import make_config
-from cbm.memory import keep_freed_memory
+from cbm.learning import chunks, threads
+from cbm.learning.memory import keep_freed_memory
 from cbm.replay import Replay
+from cbm.system.cores import cores
 
 PERIOD = 2  # updates in a call: actor and target have their turn in every second one
 EPISODE = 250  # agent steps at action repeat 4, the middle of the paper's tasks
@@ -52,7 +52,7 @@ class What:
 
     kind: Literal["ours", "shared", "plain", "product"] = "ours"
     preset: str = "paper"
-    threads: int | None = None  # None: one a core
+    threads: int | None = None  # None: one per core
     agent: str = "drqv2+cbm"
     mixed_precision: bool = False
     batch_size: int | None = None  # None: that of the preset
@@ -81,9 +81,7 @@ class Side:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._link.close()
         self._process.join(timeout=10)
         self._process.kill()
@@ -107,14 +105,12 @@ class Competitor:
         self._process.send_signal(signal.SIGCONT)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._stop()
 
     def _stop(self) -> None:
         self._process.send_signal(signal.SIGSTOP)
-        os.waitpid(self.pid, os.WUNTRACED)  # until it stands still
+        os.waitpid(self.pid, os.WUNTRACED)  # until it has stopped
 
     def close(self) -> None:
         self._process.kill()
@@ -130,7 +126,7 @@ def _serve(link: Connection, what: What) -> None:
     update = _update(what)
     with FlopCounterMode(display=False) as counter:
         update()  # without the pool, because the counter sees one thread
-    count = what.threads or len(os.sched_getaffinity(0))
+    count = what.threads or cores()
     with ExitStack() as stack:
         if what.kind == "ours":
             stack.enter_context(threads.use(count))
@@ -156,7 +152,7 @@ def _update(what: What) -> Callable[[], None]:
     settings = replace(config.agent, batch_size=size, mixed_precision=what.mixed_precision)
     agent = cast(Any, make_agent(what.agent, setup, settings, config.objective))
     with tempfile.TemporaryDirectory() as folder:
-        replay = filled_replay(Path(folder), 2 * EPISODE, setup.obs_shape)
+        replay = filled_replay(Path(folder), setup.obs_shape, episodes=2)
         batch = agent.sample(replay, np.random.default_rng(0))
         replay.close()
     once = partial(PlainUpdate(agent).update, batch) if what.kind == "plain" else partial(agent.update, batch, 0)
@@ -168,16 +164,17 @@ def _update(what: What) -> Callable[[], None]:
     return updates
 
 
-def filled_replay(directory: Path, steps: int, obs_shape: tuple[int, int, int]) -> Replay:
-    """`steps` transitions of noise in whole episodes."""
-    replay = Replay.create(directory, obs_shape, ACTION_DIM, capacity=steps + steps // EPISODE + 10)
+def filled_replay(
+    directory: Path, obs_shape: tuple[int, int, int], episodes: int, length: int = EPISODE, action_dim: int = ACTION_DIM
+) -> Replay:
+    """Whole episodes of noise, `length` steps each."""
+    replay = Replay.create(directory, obs_shape, action_dim, capacity=episodes * (length + 1) + 10)
     generator = np.random.default_rng(0)
     frames = generator.integers(0, 256, (64, *obs_shape), dtype=np.uint8)
-    for step in range(steps):
-        if step % EPISODE == 0:
-            replay.add_first(frames[step % 64])
-        action = generator.uniform(-1, 1, ACTION_DIM).astype(np.float32)
-        truncated = step % EPISODE == EPISODE - 1
-        replay.add(action, float(generator.random()), frames[step % 64], terminal=False, truncated=truncated)
+    for _ in range(episodes):
+        replay.add_first(frames[0])
+        for step in range(1, length + 1):
+            action = generator.uniform(-1, 1, action_dim).astype(np.float32)
+            replay.add(action, float(generator.random()), frames[step % 64], terminal=False, truncated=step == length)
     os.sync()
     return replay

@@ -1,4 +1,4 @@
-"""What training costs beside the update: everything else in the loop, and a checkpoint when replay is large."""
+"""What training costs besides the update: everything else in the loop, and a checkpoint when replay is large."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from pathlib import Path
 
 import numpy as np
 
-from cbm import threads
 from cbm.bench import Row
-from cbm.collect import Collector
 from cbm.config import EnvConfig, RunConfig, make_config
-from cbm.factory import resolve_machine, thread_count
-from cbm.jsonl import read_lines
-from cbm.logs import Logs, Stopwatch
-from cbm.memory import keep_freed_memory
-from cbm.run_dir import RunDir
-from cbm.session import Saver, Session
-from cbm.training import learn, train
+from cbm.config.build import resolve_machine, thread_count
+from cbm.learning import threads
+from cbm.learning.memory import keep_freed_memory
+from cbm.runs.directory import RunDir
+from cbm.system.jsonl import read_lines
+from cbm.training.collect import Collector
+from cbm.training.logs import Logs, Stopwatch
+from cbm.training.loop import learn, train
+from cbm.training.session import Saver, Session
 
 _TASK = "cartpole-swingup"
 _STORED = 100_000  # steps in replay when a checkpoint is timed
 _STEPS = 20_000  # environment steps whose time is compared with and without overlap
-DEMO_STEPS = 40_000  # of `make demo`
+DEMO_STEPS = 200_000  # of `make demo`
 
 
 def rows(quick: bool = False, report: Callable[[str], None] = lambda part: None) -> Iterator[Row]:
@@ -54,7 +54,7 @@ def rows(quick: bool = False, report: Callable[[str], None] = lambda part: None)
 def overlap_row(config: RunConfig, rounds: int, updates: int = 12) -> Row:
     """Training with `training.overlap` and without, in turns of a few updates each; evaluations left out.
 
-    The seconds are those of 20,000 steps: the seed steps, which have no update beside them, and the rest.
+    The seconds are those of 20,000 steps: the seed steps, which have no update alongside, and the rest.
     """
     with ExitStack() as stack:
         keep_freed_memory()
@@ -119,7 +119,7 @@ class _Side:
 
 @dataclass(frozen=True)
 class Costs:
-    """Seconds, out of a short run."""
+    """Seconds, from a short run."""
 
     step: float  # an agent step with its updates, all told
     update: float  # what of that is spent in `agent.update`

@@ -77,7 +77,7 @@ def thread_rows(size: int | None, rounds: int) -> Iterator[Row]:
 
 
 def busy_rows(size: int | None, rounds: int) -> Iterator[Row]:
-    """How much longer an update takes beside a process that computes without end; and so with shared operations."""
+    """How much longer an update takes next to a process that never stops computing; the same for shared operations."""
     for nice, bar in ((10, "<= 2"), (0, "<= 2.5")):
         competitor = Competitor(nice)
         with (
@@ -122,7 +122,7 @@ def replay_rows(size: int | None, rounds: int, draws: int = 50) -> Iterator[Row]
     """Milliseconds to sample a batch for `drqv2+cbm`, and bytes on disk per transition."""
     stored = 200_000 if size is None else 2_000
     with tempfile.TemporaryDirectory() as folder:
-        replay = filled_replay(Path(folder), stored, OBS_SHAPE)
+        replay = filled_replay(Path(folder), OBS_SHAPE, stored // EPISODE)
         generator = np.random.default_rng(0)
         times = []
         for _ in range(draws):

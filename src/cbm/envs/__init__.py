@@ -1,9 +1,21 @@
-"""The Distracting Control Suite on current MuJoCo and Gymnasium."""
+"""The Distracting Control Suite on current MuJoCo and Gymnasium.
+
+MuJoCo and OpenGL load with `make_env`, not before: tables of tasks and conditions are of use without them.
+"""
 
 from __future__ import annotations
 
-from cbm.envs import gl as gl  # first of all: it chooses the OpenGL backend before MuJoCo is imported
+from typing import TYPE_CHECKING, Any
 
-from cbm.envs.make import make_env  # isort: skip
+if TYPE_CHECKING:
+    from cbm.envs.make import make_env as make_env
 
 __all__ = ["make_env"]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "make_env":
+        raise AttributeError(f"module 'cbm.envs' has no attribute {name!r}")
+    from cbm.envs.make import make_env
+
+    return make_env

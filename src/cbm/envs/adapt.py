@@ -18,7 +18,7 @@ class NotPixels(CBMError):
 
 
 class PixelTask(gym.Wrapper):
-    """Observations as `frame_stack` RGB frames (3 * stack, size, size) uint8, actions in [-1, 1], one a `repeat` steps.
+    """Observations as `frame_stack` RGB frames (3 * stack, size, size) uint8, actions in [-1, 1], each repeated.
 
     The same form as the suite's own tasks. Only the last frame of a repeat becomes an observation.
     """

@@ -8,11 +8,11 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.wrappers import FrameStackObservation, ReshapeObservation
 
-from cbm.conditions import checked
+from cbm.envs.conditions import checked
 from cbm.envs.distractions import make_distractions
 from cbm.envs.suite import SuiteEnv
+from cbm.envs.tasks import get_task
 from cbm.errors import CBMError
-from cbm.tasks import get_task
 
 
 def make_env(
@@ -30,7 +30,7 @@ def make_env(
     """A task of the Distracting Control Suite, seen as stacked frames.
 
     Args:
-        task: such as `cartpole-swingup`; see `cbm.tasks.TASKS`.
+        task: such as `cartpole-swingup`; see `cbm.envs.tasks.TASKS`.
         distraction: `none`, together `easy`, `medium`, `hard`, alone `background`, `camera`, `color`, or several of
             these: `background+camera`.
         split: `train` videos, or the `unseen` ones (all of them).
@@ -39,11 +39,20 @@ def make_env(
         action_repeat: environment steps per agent step; None takes the value of the task.
         renderer: `fast`, or `exact` for the pixels of dm_control.
         render_mode: `rgb_array` allows `env.render()`, a larger picture for films.
-        conditions: any other field of `cbm.conditions.Conditions`: `scale`, `camera_scale`, `color_scale`, `dynamic`,
-            `videos`, `num_videos`, `video_names`, `video_alpha`, `camera_id`, `task_kwargs`.
+        conditions: any other field of `cbm.envs.conditions.Conditions`: `scale`, `camera_scale`, `color_scale`,
+            `dynamic`, `videos`, `num_videos`, `video_names`, `video_alpha`, `camera_id`, `task_kwargs`.
 
     Returns:
         An environment with observations (3 * frame_stack, height, width) uint8 and actions in [-1, 1].
+
+    Examples:
+        >>> import cbm
+        >>> env = cbm.make_env("cartpole-swingup", "easy", num_videos=2, size=64)
+        >>> obs, info = env.reset(seed=1)
+        >>> obs.shape
+        (9, 64, 64)
+        >>> obs, reward, terminated, truncated, info = env.step(env.action_space.sample())
+        >>> env.close()
     """
     known = get_task(task)
     seen = checked({"distraction": distraction, **conditions})

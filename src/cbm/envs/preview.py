@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +13,15 @@ from PIL import Image, ImageDraw, ImageFont
 
 from cbm.envs.distractions import CHOICES
 from cbm.envs.make import make_env
-from cbm.film import write_film
-from cbm.tasks import PAPER_TASKS
+from cbm.envs.rendering.mp4 import write_film
+from cbm.envs.rendering.pictures import picture_grid
+from cbm.envs.tasks import PAPER_TASKS
 
 _CAPTION = 18  # height of a line of text
 
 
 @dataclass(frozen=True)
-class Episode:
+class PreviewEpisode:
     """The newest frame of every observation of one episode under random actions."""
 
     background: str
@@ -27,7 +29,7 @@ class Episode:
     fps: float  # of simulated time
 
 
-def watch(env_options: dict[str, Any], episodes: int, steps: int, seed: int) -> Iterator[Episode]:
+def watch(env_options: dict[str, Any], episodes: int, steps: int, seed: int) -> Iterator[PreviewEpisode]:
     """Play `episodes` episodes of at most `steps` agent steps; episode i is reset with seed + i."""
     env = make_env(**env_options)
     try:
@@ -40,24 +42,22 @@ def watch(env_options: dict[str, Any], episodes: int, steps: int, seed: int) -> 
                 frames.append(_newest(obs))
                 if terminated or truncated:
                     break
-            yield Episode(info["background"], frames, env.metadata["render_fps"])
+            yield PreviewEpisode(info["background"], frames, env.metadata["render_fps"])
     finally:
         env.close()
 
 
-def contact_sheet(title: str, episodes: list[Episode], columns: int, zoom: int = 2) -> Image.Image:
+def contact_sheet(title: str, episodes: list[PreviewEpisode], columns: int, zoom: int = 2) -> Image.Image:
     """A row per episode, with `columns` frames spread over it, under the name of its background."""
     height, width = (zoom * side for side in episodes[0].frames[0].shape[:2])
-    row = height + _CAPTION
-    sheet = Image.new("RGB", (columns * width, _CAPTION + row * len(episodes)), "white")
+    spread = [np.linspace(0, len(episode.frames) - 1, columns).round().astype(int) for episode in episodes]
+    frames = [episode.frames[step] for episode, steps in zip(episodes, spread, strict=True) for step in steps]
+    sheet = picture_grid(frames, columns, (width, height), top=_CAPTION, above=_CAPTION)
     draw, font = ImageDraw.Draw(sheet), ImageFont.load_default(size=12)
     draw.text((4, 2), title, "black", font)
     for index, episode in enumerate(episodes):
-        top = _CAPTION + index * row
+        top = _CAPTION + index * (height + _CAPTION)
         draw.text((4, top + 2), f"episode {index}   background: {episode.background}", "black", font)
-        for column, step in enumerate(np.linspace(0, len(episode.frames) - 1, columns).round().astype(int)):
-            frame = Image.fromarray(episode.frames[step]).resize((width, height), Image.Resampling.NEAREST)
-            sheet.paste(frame, (column * width, top + _CAPTION))
     return sheet
 
 
@@ -65,22 +65,22 @@ def overview(
     seed: int, size: int = 128, columns: Sequence[str] = CHOICES, tasks: Sequence[str] = PAPER_TASKS
 ) -> Image.Image:
     """The tasks of the paper down the side, the distractions along the top, each cell an episode of its own."""
+    frames = []
+    for index, (task, distraction) in enumerate(product(tasks, columns)):
+        options = {"task": task, "distraction": distraction, "size": size, "frame_stack": 1}
+        (episode,) = watch(options, 1, 6, seed + index)
+        frames.append(episode.frames[-1])
     left, font = 130, ImageFont.load_default(size=13)
-    sheet = Image.new("RGB", (left + size * len(columns), _CAPTION + size * len(tasks)), "white")
+    sheet = picture_grid(frames, len(columns), (size, size), left=left, top=_CAPTION)
     draw = ImageDraw.Draw(sheet)
     for column, distraction in enumerate(columns):
         draw.text((left + column * size + 6, 2), distraction, "black", font)
     for row, task in enumerate(tasks):
-        top = _CAPTION + row * size
-        draw.text((6, top + size // 2 - 8), task, "black", font)
-        for column, distraction in enumerate(columns):
-            options = {"task": task, "distraction": distraction, "size": size, "frame_stack": 1}
-            (episode,) = watch(options, 1, 6, seed + row * len(columns) + column)
-            sheet.paste(Image.fromarray(episode.frames[-1]), (left + column * size, top))
+        draw.text((6, _CAPTION + row * size + size // 2 - 8), task, "black", font)
     return sheet
 
 
-def film(path: Path, episodes: list[Episode], zoom: int = 4) -> None:
+def film(path: Path, episodes: list[PreviewEpisode], zoom: int = 4) -> None:
     """The episodes side by side, each for as long as the shortest of them."""
     length = min(len(episode.frames) for episode in episodes)
     side_by_side = (np.concatenate([episode.frames[step] for episode in episodes], axis=1) for step in range(length))

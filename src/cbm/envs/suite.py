@@ -4,20 +4,30 @@ from __future__ import annotations
 
 import inspect
 import logging
+import math
 import zlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from dm_control import suite as dm_suite
+from gymnasium.envs.registration import EnvSpec
+
+from cbm.envs.rendering import gl as gl  # before dm_control: it chooses the OpenGL backend
+
+from dm_control import suite as dm_suite  # isort: skip
 
 from cbm.envs.distractions import Distraction, Scene
-from cbm.envs.renderer import Renderer
+from cbm.envs.rendering.renderer import Renderer
+from cbm.envs.tasks import Task
 from cbm.errors import CBMError, UnknownChoice
-from cbm.tasks import Task
 
 FILM_SIZE = 384  # side of what `render()` returns, for people
+
+
+class ResetNeeded(CBMError, gym.error.ResetNeeded):
+    """No episode is under way."""
 
 
 class SuiteEnv(gym.Env[np.ndarray, np.ndarray]):
@@ -45,6 +55,8 @@ class SuiteEnv(gym.Env[np.ndarray, np.ndarray]):
             raise CBMError(f"action_repeat must be at least 1; got {action_repeat}.")
         if min(size) < 8:
             raise CBMError(f"size must be at least 8 pixels; got {size[0]}x{size[1]}.")
+        if render_mode is not None and render_mode not in self.metadata["render_modes"]:
+            raise UnknownChoice("render_mode", render_mode, self.metadata["render_modes"])
         self.task, self.action_repeat, self.distractions = task, action_repeat, tuple(distractions)
         self.render_mode = render_mode
         self.drawing = True  # False: steps cost physics only, and show the last frame again
@@ -62,19 +74,38 @@ class SuiteEnv(gym.Env[np.ndarray, np.ndarray]):
         self._quality = renderer
         self._renderer = Renderer(self.scene.model, *size, renderer, self.scene.camera_id)
         self._film: Renderer | None = None
-        self._running = False
+        self._begun, self._running = False, False
+        self._spec: EnvSpec | None = None
         self._state = np.empty(0)
         self._frame = np.zeros(self.observation_space.shape, np.uint8)
 
     @property
     def physics(self) -> Any:
-        """dm_control's physics, for those who want to look inside."""
+        """dm_control's physics, for inspection."""
         return self._env.physics
 
     @property
     def dt(self) -> float:
         """Seconds of simulated time in one agent step."""
         return float(self._env.control_timestep()) * self.action_repeat
+
+    @property
+    def max_episode_steps(self) -> int | None:
+        """Agent steps to the time limit; None where there is no limit."""
+        limit = self._env._step_limit  # environment steps; dm_control has no public name for it
+        return None if math.isinf(limit) else math.ceil(math.ceil(limit) / self.action_repeat)
+
+    @property
+    def spec(self) -> EnvSpec | None:
+        """What Gymnasium knows of the environment, with the length of an episode.
+
+        The registry does not have that: `gymnasium.make` would end every episode there, also with another repeat.
+        """
+        return self._spec
+
+    @spec.setter
+    def spec(self, spec: EnvSpec | None) -> None:
+        self._spec = None if spec is None else replace(spec, max_episode_steps=self.max_episode_steps)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -88,14 +119,14 @@ class SuiteEnv(gym.Env[np.ndarray, np.ndarray]):
             distraction.rng = np.random.default_rng([episode, name])
         time_step = self._env.reset()
         self._state = time_step.observation["observations"]
-        self._running = True
+        self._begun, self._running = True, True
         for distraction in self.distractions:
             distraction.reset(self.scene)
         return self._observe(), self._info()
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         if not self._running:
-            raise CBMError("the episode is over (or was never begun): call reset() before step().")
+            raise ResetNeeded("the episode is over (or was never begun): call reset() before step().")
         action = np.asarray(action, np.float64)
         if action.shape != (self._num_actions,) or not np.isfinite(action).all():
             raise CBMError(f"an action of {self.task.name} is {self._num_actions} finite numbers; got {action!r}.")
@@ -122,9 +153,15 @@ class SuiteEnv(gym.Env[np.ndarray, np.ndarray]):
         return time_step
 
     def render(self) -> np.ndarray | None:
-        """A larger picture (H, W, 3) of the present state, with its distractions, for films."""
+        """A larger picture (H, W, 3) of the present state, with its distractions, for films.
+
+        Without a render mode it is a warning and None, as with Gymnasium's own environments.
+        """
         if self.render_mode is None:
-            raise CBMError('to film an environment, make it with render_mode="rgb_array".')
+            gym.logger.warn('render() needs a render mode: make the environment with render_mode="rgb_array".')
+            return None
+        if not self._begun:
+            raise ResetNeeded("no episode has begun: call reset() before render().")
         if self._film is None:
             self._film = Renderer(self.scene.model, FILM_SIZE, FILM_SIZE, self._quality, self.scene.camera_id)
         return self._film.render(self.scene.data, self.scene.sky)

@@ -7,26 +7,22 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from cbm.nets import Transition
+from cbm.learning.nets import Transition
+from cbm.learning.ops import info_nce
 from cbm.objectives.cbm import distance_parts
-from cbm.ops import info_nce
-from cbm.ranges import Positive, Weight, Width
-from cbm.settings import Checked
+from cbm.objectives.dynamics import DynamicsConfig, dynamics_loss
+from cbm.schema.ranges import Weight
 from cbm.types import Losses, Metrics, Objective, Policy
 
 
 @dataclass(frozen=True)
-class BisimNCEConfig(Checked):
+class BisimNCEConfig(DynamicsConfig):
     """As in `CBMConfig`: the paper keeps "all hyperparameters fixed"."""
 
-    temperature: Positive = 0.1
-    """tau, of both losses (Table "CBM list of hyperparameters")."""
-    transition_hidden: Width = 256
-    """Width of the transition model (appendix, "Network Architecture")."""
     unit_latents: bool = True
     """Next latents have length 1 in the distance, as in `CBMConfig`."""
     contrast_weight: Weight = 1.0
-    """Weight of the contrastive loss beside L_P, as that of L_CBM."""
+    """Weight of the contrastive loss relative to L_P, as for L_CBM."""
 
 
 def nearest(distance: Tensor) -> Tensor:
@@ -51,12 +47,14 @@ class BisimNCE(Objective):
         self, z: Tensor, action: Tensor, reward: Tensor, z_next: Tensor, policy: Policy
     ) -> tuple[Losses, Metrics]:
         """L_P, and InfoNCE with argmin_{j != i} |r_i - r_j| + ||z_i' - z_j'|| as the positive of z_i."""
-        temperature, z_next, reward = self.config.temperature, z_next.detach(), self.reward_scale * reward.squeeze(1)
-        reward_part, latent_part = distance_parts(reward, z_next, reward, z_next, self.config.unit_latents)
+        config, z_next, reward = self.config, z_next.detach(), self.reward_scale * reward.squeeze(1)
+        dynamics, accuracy = dynamics_loss(self.transition(z, action), z_next, config)
+        if config.centred:
+            z, z_next = z - z.mean(dim=0), z_next - z_next.mean(dim=0)
+        reward_part, latent_part = distance_parts(reward, z_next, reward, z_next, config.unit_latents)
         d = reward_part + latent_part  # (B, B)
         positive = nearest(d)
-        contrast, found = info_nce(z, z, temperature, positive)
-        dynamics, accuracy = info_nce(self.transition(z, action), z_next, temperature)
+        contrast, found = info_nce(z, z, config.temperature, positive)
         return {"dynamics": dynamics, "contrast": contrast}, {
             "bisim-nce/accuracy": found,
             "bisim-nce/dynamics_accuracy": accuracy,

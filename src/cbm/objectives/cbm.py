@@ -9,41 +9,47 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from cbm.nets import Transition
-from cbm.ops import cosine, entropy, info_nce, sinkhorn, soft_cross_entropy
-from cbm.ranges import Positive, Range, Weight, Width
-from cbm.settings import Checked
-from cbm.types import Losses, Metrics, Objective, Policy
+from cbm.learning.nets import Transition
+from cbm.learning.ops import cosine, entropy, sinkhorn, soft_cross_entropy
+from cbm.objectives.dynamics import DynamicsConfig, dynamics_loss
+from cbm.schema.ranges import Positive, Range, Weight
+from cbm.types import Losses, Metrics, Objective, Policy, PrototypeSpace
 
 
 @dataclass(frozen=True)
-class CBMConfig(Checked):
-    """Defaults follow the paper; "Table" is its "CBM list of hyperparameters". The authors' code is an agent of its own
-    (`cbm.agents.released`)."""
+class CBMConfig(DynamicsConfig):
+    """Defaults follow the paper; "Table" is its "CBM list of hyperparameters". The authors' code is a separate agent
+    (`cbm.agents.released`).
+
+    Examples:
+        >>> import cbm
+        >>> config = cbm.CBMConfig(prototypes=64, epsilon=0.1)
+        >>> config.prototypes, config.temperature
+        (64, 0.1)
+        >>> cbm.CBMConfig(prototypes=1)
+        Traceback (most recent call last):
+        cbm.schema.tree.BadSetting: prototypes must be 2 to 65,536, not 1.
+    """
 
     prototypes: Annotated[int, Range(2, 65_536)] = 128
     """K (Table)."""
-    temperature: Positive = 0.1
-    """Softmax temperature tau, of the predicted assignment and of the dynamics loss (Table)."""
     epsilon: Positive = 0.05
     """Sinkhorn regularisation (Table)."""
     sinkhorn_iterations: Annotated[int, Range(1, 10_000)] = 3
-    """SwAV and Proto-RL, on which the paper builds; it gives no number of its own."""
+    """From SwAV and Proto-RL, on which the paper builds; it gives no number."""
     reward_rate: Annotated[float, Range(0, 1, above=True)] = 0.01
     """beta, how fast prototype rewards follow the batch, Eq. 4 (Table)."""
-    transition_hidden: Width = 256
-    """Width of the transition model (appendix, "Network Architecture")."""
     unit_latents: bool = True
-    """Latents and prototypes have length 1 in the similarity z^T c and in the distance ||z' - c'||. The formulas do not
-    say so; the dynamics loss does, and SwAV, where z^T c comes from, normalises both. Without it a 50-d tanh latent is
-    4 to 7 long: at tau = 0.1 the softmax is nearly one-hot, and a reward in [0, 1] hardly counts beside the latent
-    distance. False takes the formulas by the letter."""
+    """Scale latents and prototypes to length 1 in the similarity z^T c and in the distance ||z' - c'||. The formulas do
+    not say so, but the dynamics loss does, and SwAV, where z^T c comes from, normalises both. Without it a 50-d tanh
+    latent has length 4 to 7: at tau = 0.1 the softmax is nearly one-hot, and a reward in [0, 1] hardly counts next to
+    the latent distance. False uses the literal formulas."""
     reward_average: Literal["actual", "balanced"] = "actual"
-    """Eq. 3 multiplies q_k^T r by K / B, since balanced codes sum to B / K ("balanced"). A few Sinkhorn iterations
-    leave sums of 0.4 to 2 times that, and a reward that is as wrong; "actual" divides by the sum itself: the same where
-    codes are balanced, and an average everywhere."""
+    """Eq. 3 multiplies q_k^T r by K / B, since balanced codes sum to B / K ("balanced"). After a few Sinkhorn
+    iterations the sums are 0.4 to 2 times that, and the reward is off by as much. "actual" divides by the sum itself,
+    which is the same for balanced codes, and always an average."""
     cluster_weight: Weight = 1.0
-    """Weight of L_CBM beside L_P (appendix, algorithm: their sum)."""
+    """Weight of L_CBM relative to L_P (appendix, algorithm: their sum)."""
 
 
 def distance_parts(
@@ -58,6 +64,9 @@ def distance_parts(
 
 def log_assignment(z: Tensor, c: Tensor, config: CBMConfig) -> Tensor:
     """log p_ik = log softmax_k(z_i^T c_k / tau), (B, K)."""
+    if config.centred:
+        mean = z.mean(dim=0)
+        z, c = z - mean, c - mean
     similarity = cosine(z, c) if config.unit_latents else z @ c.T
     return F.log_softmax(similarity / config.temperature, dim=1)
 
@@ -93,6 +102,16 @@ class CBM(Objective):
     Give `losses` the latents of a batch of transitions; add what it returns, times `weights`, to your own losses, and
     put `parameters()` and the encoder's into your optimizer. `reward_scale` brings rewards to [0, 1], where the paper
     has them: 1 / action repeat for dm_control.
+
+    Examples:
+        >>> import cbm, torch
+        >>> objective = cbm.CBM(cbm.CBMConfig(prototypes=16), latent_dim=8, action_dim=2)
+        >>> z, z_next = torch.randn(32, 8, requires_grad=True), torch.randn(32, 8)  # latents, by your encoder
+        >>> action, reward = torch.zeros(32, 2), torch.rand(32, 1)
+        >>> losses, metrics = objective.losses(z, action, reward, z_next, policy=lambda z: torch.tanh(z[:, :2]))
+        >>> sum(objective.weights[name] * loss for name, loss in losses.items()).backward()
+        >>> z.grad.shape
+        torch.Size([32, 8])
     """
 
     r_c: Tensor
@@ -123,17 +142,23 @@ class CBM(Objective):
         with torch.no_grad():
             if self.training:
                 self._start_rewards(reward)
-            parts = distance_parts(reward, z_next, self.r_c, self.transition(c, policy(c)), config.unit_latents)
+            next_mean = z_next.mean(dim=0) if config.centred else 0.0
+            c_next = self.transition(c, policy(c))
+            parts = distance_parts(reward, z_next - next_mean, self.r_c, c_next - next_mean, config.unit_latents)
             q = sinkhorn(-(parts[0] + parts[1]), config.epsilon, config.sinkhorn_iterations)  # Eq. 2
             if self.training:
                 self.r_c.lerp_(average_rewards(q, reward, config), config.reward_rate)  # Eq. 4
         log_p = log_assignment(z, c, config)
-        dynamics, accuracy = info_nce(self.transition(z, action), z_next, config.temperature)
+        dynamics, accuracy = dynamics_loss(self.transition(z, action), z_next, config)
         losses = {"dynamics": dynamics, "cluster": soft_cross_entropy(log_p, q)}
         return losses, cluster_metrics(log_p, q, accuracy, self.r_c, *parts)
 
+    def prototype_space(self, policy: Policy) -> PrototypeSpace:
+        c = self.prototypes.detach()
+        return PrototypeSpace(c, lambda z: log_assignment(z, c, self.config), self.config.centred)
+
     def _start_rewards(self, reward: Tensor) -> None:
-        """Rewards out of replay. Not by `if`, which would wait for a GPU to tell whether they have started."""
+        """Rewards from replay. Without `if`, which would wait for a GPU to say whether they have started."""
         draws = torch.arange(len(self.r_c), device=reward.device) % len(reward)  # the batch is random already
         self.r_c.copy_(torch.where(self.started, self.r_c, reward[draws]))
         self.started.fill_(True)

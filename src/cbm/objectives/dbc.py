@@ -9,10 +9,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from cbm.nets import GaussianTransition, RandomState, initialise
-from cbm.ops import gaussian_loss
-from cbm.ranges import Share, Weight, Width
-from cbm.settings import Checked
+from cbm.learning.nets import GaussianTransition, RandomState, initialise
+from cbm.learning.ops import gaussian_loss
+from cbm.schema.ranges import Share, Weight, Width
+from cbm.schema.tree import Checked
 from cbm.types import Losses, Metrics, Objective, Policy
 
 
@@ -21,15 +21,15 @@ class DBCConfig(Checked):
     """Defaults follow the code of DBC's authors."""
 
     discount: Share = 0.99
-    """gamma of the metric (DBC; the agents' discount too)."""
+    """gamma of the metric (DBC; also the agents' discount)."""
     hidden: Width = 512
     """Width of the latent model and of the reward model."""
     bisimulation_weight: Weight = 0.5
-    """Beside the losses of the two models."""
+    """Weight relative to the losses of the two models."""
     distance: Literal["per-dimension", "norm"] = "per-dimension"
-    """One distance for each dimension of the latent, with smooth-L1 distances (code). Or, by the letter of DBC's paper,
-    one for each pair: ||z_i - z_j||_1 against |r_i - r_j| + gamma W_2. With our latents and learning rate the latter
-    collapses: an L1 norm over 50 dimensions begins many times as large as what it should be."""
+    """per-dimension: one distance per dimension of the latent, with smooth-L1 distances (code). norm: one per pair, as
+    in DBC's paper: ||z_i - z_j||_1 against |r_i - r_j| + gamma W_2. With our latents and learning rate the latter
+    collapses: an L1 norm over 50 dimensions starts many times too large."""
 
 
 def norm_distances(

@@ -2,25 +2,42 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 from torch import Tensor
 
-from cbm.nets import Transition
-from cbm.ops import info_nce
-from cbm.ranges import Positive, Width
-from cbm.settings import Checked
+from cbm.learning.nets import Transition
+from cbm.learning.ops import info_nce
+from cbm.schema.ranges import Positive, Width
+from cbm.schema.tree import Checked
 from cbm.types import Losses, Metrics, Objective, Policy
 
 
 @dataclass(frozen=True)
 class DynamicsConfig(Checked):
-    """As in `CBMConfig`: the paper keeps all other settings fixed."""
+    """What every objective with L_P has. "Table" is the paper's "CBM list of hyperparameters"."""
+
+    laptop_episodes: ClassVar[int] = 4  # `agent.batch_episodes` in the preset `laptop`
 
     temperature: Positive = 0.1
-    """tau (Table "CBM list of hyperparameters")."""
+    """Softmax temperature tau (Table)."""
     transition_hidden: Width = 256
     """Width of the transition model (appendix, "Network Architecture")."""
+    centred: bool = False
+    """Latents are compared by their deviations from the batch mean. The latents of an episode share most of their
+    direction (background, camera, colours), and so little is left between their cosines that learning starts slowly:
+    on cheetah-run, not at all. SwAV's projection ends its hidden layer with BatchNorm, which does the same."""
+
+    def laptop(self) -> Self:
+        return replace(self, centred=True)
+
+
+def dynamics_loss(predicted: Tensor, z_next: Tensor, config: DynamicsConfig) -> tuple[Tensor, Tensor]:
+    """L_P for predictions and next latents (B, D) each, and how often the own next latent is the most similar one."""
+    if config.centred:
+        predicted, z_next = predicted - predicted.mean(dim=0), z_next - z_next.mean(dim=0)
+    return info_nce(predicted, z_next, config.temperature)
 
 
 class Dynamics(Objective):
@@ -38,5 +55,5 @@ class Dynamics(Objective):
         self, z: Tensor, action: Tensor, reward: Tensor, z_next: Tensor, policy: Policy
     ) -> tuple[Losses, Metrics]:
         """L_P; the reward and the policy play no part in it."""
-        loss, accuracy = info_nce(self.transition(z, action), z_next.detach(), self.config.temperature)
+        loss, accuracy = dynamics_loss(self.transition(z, action), z_next.detach(), self.config)
         return {"dynamics": loss}, {"dynamics/accuracy": accuracy}

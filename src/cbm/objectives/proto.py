@@ -11,11 +11,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from cbm.errors import CBMError
-from cbm.nets import initialise
-from cbm.ops import entropy, sinkhorn, soft_cross_entropy, soft_update
-from cbm.ranges import Count, Positive, Range, Width
-from cbm.settings import Checked
-from cbm.types import Losses, Metrics, Objective, Policy
+from cbm.learning.nets import initialise
+from cbm.learning.ops import entropy, sinkhorn, soft_cross_entropy, soft_update
+from cbm.schema.ranges import Count, Positive, Range, Width
+from cbm.schema.tree import Checked
+from cbm.types import Losses, Metrics, Objective, Policy, PrototypeSpace
 
 
 @dataclass(frozen=True)
@@ -33,10 +33,10 @@ class ProtoConfig(Checked):
     sinkhorn_iterations: Annotated[int, Range(1, 10_000)] = 3
     """Proto-RL."""
     bottleneck: Annotated[int, Range(0, 16_384)] = 0
-    """Length of what the projector makes of features before it projects (FC, LayerNorm and tanh, as the paper's encoder
-    ends); 0 projects features at once (Proto-RL)."""
+    """Width of a layer before the projection (FC, LayerNorm and tanh, like the end of the paper's encoder); 0 projects
+    features directly (Proto-RL)."""
     standardise: bool = False
-    """Whether what is projected is standardised over the batch, as in SwAV's projector. Proto-RL's is not."""
+    """Whether the input of the projection is standardised over the batch, as in SwAV's projector. Proto-RL's is not."""
     own_candidates: bool = True
     """Whether the batch's own candidates are in the queue before the intrinsic reward is measured (Proto-RL)."""
     queue: Count = 2048
@@ -73,14 +73,16 @@ class Projector(nn.Module):
     def forward(self, features: Tensor) -> Tensor:
         """Standardised over this batch, if at all."""
         x = self.inner(features)
-        return self.outer(x if self.norm is None else self.norm(x))
+        projection: Tensor = self.outer(x if self.norm is None else self.norm(x))
+        return projection
 
     def steady(self, features: Tensor) -> Tensor:
         """Standardised by what past batches were like: each for itself."""
         x = self.inner(features)
         if self.norm is not None:
             x = F.batch_norm(x, self.norm.running_mean, self.norm.running_var)
-        return self.outer(x)
+        projection: Tensor = self.outer(x)
+        return projection
 
 
 class Proto(Objective):
@@ -135,6 +137,11 @@ class Proto(Objective):
             "proto/agreement": (p.argmax(dim=1) == q.argmax(dim=1)).float().mean(),
         }
 
+    def prototype_space(self, policy: Policy) -> PrototypeSpace:
+        """Among the projections of `embed`."""
+        points = F.normalize(self.prototypes.detach(), dim=1)
+        return PrototypeSpace(points, lambda z: F.log_softmax(z @ points.T / self.config.temperature, dim=1))
+
     @torch.no_grad()
     def embed(self, features: Tensor) -> Tensor:
         """Projections of length 1, (B, P)."""
@@ -144,7 +151,7 @@ class Proto(Objective):
     def novelty(self, features: Tensor, generator: torch.Generator) -> Tensor:
         """The intrinsic reward of features (B, F): how far their projections are from the candidates, (B, 1).
 
-        Each prototype draws one projection out of the batch, the likelier the more similar, as its new candidate.
+        Each prototype draws one projection from the batch as its new candidate; similar ones are likelier.
         """
         x = self.embed(features)
         if self.config.own_candidates:

@@ -9,10 +9,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from cbm.nets import GaussianTransition, RandomState
-from cbm.ops import cosine, gaussian_loss
-from cbm.ranges import Range, Share, Width
-from cbm.settings import Checked
+from cbm.learning.nets import GaussianTransition, RandomState
+from cbm.learning.ops import cosine, gaussian_loss
+from cbm.schema.ranges import Range, Share, Width
+from cbm.schema.tree import Checked
 from cbm.types import Losses, Metrics, Objective, Policy
 
 
@@ -21,11 +21,11 @@ class SimSRConfig(Checked):
     """Defaults follow SimSR's authors."""
 
     discount: Share = 0.99
-    """gamma of the metric (SimSR; the agents' discount too)."""
+    """gamma of the metric (SimSR; also the agents' discount)."""
     models: Annotated[int, Range(1, 1_000)] = 5
     """Latent models in the ensemble; one of them is drawn for each batch (code)."""
     hidden: Width = 512
-    """Their width (code)."""
+    """Width of the latent models (code)."""
 
 
 class SimSR(Objective):

@@ -8,10 +8,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from cbm.analysis.labels import Labels
 from cbm.analysis.published import PUBLISHED
-from cbm.analysis.runs import Line, Problem, Run, is_number
-from cbm.settings import flatten
+from cbm.runs.labels import Labels
+from cbm.runs.read import Line, Problem, Run, is_number
+from cbm.schema.tree import flatten
 
 POINTS = 100  # of a training metric, over the whole length of a run
 _COUNTERS = frozenset({"env_step", "agent_step", "updates", "episode", "episode_length"})
@@ -128,8 +128,8 @@ def _returns(run: Run, split: str) -> dict[str, list[Any]]:
     lines = [line for line in run.evals if split in line]
     return {
         "steps": [line["env_step"] for line in lines],
-        "mean": [_rounded(line[split]["mean"]) for line in lines],
-        "std": [_rounded(line[split].get("std")) for line in lines],
+        "mean": [rounded(line[split]["mean"]) for line in lines],
+        "std": [rounded(line[split].get("std")) for line in lines],
     }
 
 
@@ -147,7 +147,7 @@ def _series(lines: Sequence[Line], width: int | None) -> list[dict[str, Any]]:
         return []
     steps = sorted(bins)
     values = {
-        name: [_rounded(_mean([line[name] for line in bins[step] if is_number(line.get(name))])) for step in steps]
+        name: [rounded(_mean([line[name] for line in bins[step] if is_number(line.get(name))])) for step in steps]
         for name in names
     }
     return [{"steps": steps, "values": values}]
@@ -157,9 +157,9 @@ def _mean(values: Sequence[float]) -> float | None:
     return math.fsum(values) / len(values) if values else None
 
 
-def _rounded(value: Any) -> float | int | None:
-    """Five significant digits: more than a screen shows."""
+def rounded(value: Any, digits: int = 5) -> float | int | None:
+    """So many significant digits: five are more than a screen shows. None for what is no number."""
     if not is_number(value):
         return None
-    short = float(f"{value:.5g}")
+    short = float(f"{value:.{digits}g}")
     return int(short) if short.is_integer() and abs(short) < 1e15 else short

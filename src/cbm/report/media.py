@@ -20,11 +20,11 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal
 
-from cbm.analysis.labels import Labels
-from cbm.analysis.runs import Problem, Run
-from cbm.files import Unreadable, open_file, read_file, read_object
-from cbm.report.data import final_return, run_id
+from cbm.report.data import final_return, rounded, run_id
 from cbm.report.poster import poster_url
+from cbm.runs.labels import Labels
+from cbm.runs.read import Problem, Run
+from cbm.system.files import Unreadable, open_file, read_file, read_object
 
 Kind = Literal["film", "figure", "tsne", "frames"]
 CAPTIONS: dict[str, str] = {  # in this order on the page; others follow
@@ -129,7 +129,7 @@ def read_embedding(data: bytes) -> str:
     """tsne.csv as JSON, column by column. Raises ValueError where it is not one."""
     table = csv.DictReader(io.StringIO(data.decode(errors="replace"), newline=""))
     try:
-        rows = [row for row in table if _finite(row.get("x")) and _finite(row.get("y"))]
+        rows = [row for row in table if None not in (_number(row.get("x"), 4), _number(row.get("y"), 4))]
     except csv.Error as error:
         raise ValueError(f"is not a table: {error}") from None
     if not rows:
@@ -143,23 +143,17 @@ def read_embedding(data: bytes) -> str:
         "background": [names.index(row.get("background") or "") for row in rows],
     }
     for name in ("value", "step", "frame", "episode"):
-        if any(_finite(row.get(name)) for row in rows):
-            columns[name] = [_number(row.get(name), 5) for row in rows]
+        numbers = [_number(row.get(name), 5) for row in rows]
+        if any(number is not None for number in numbers):
+            columns[name] = numbers
     return json.dumps(columns, separators=(",", ":"), allow_nan=False)
 
 
-def _finite(text: Any) -> bool:
-    try:
-        return math.isfinite(float(text))
-    except (TypeError, ValueError):
-        return False
-
-
 def _number(text: Any, digits: int) -> float | int | None:
-    if not _finite(text):
+    try:
+        return rounded(float(text), digits)
+    except (TypeError, ValueError):
         return None
-    value = float(f"{float(text):.{digits}g}")
-    return int(value) if value.is_integer() else value
 
 
 def embed(media: Sequence[Medium], runs: Sequence[Run], labels: Sequence[Labels], budget: int) -> Embedded:
@@ -225,7 +219,7 @@ def _by_importance(media: Sequence[Medium], runs: Sequence[Run], labels: Sequenc
 
 
 def _content(medium: Medium, shrink: bool) -> tuple[bytes | str, Mapping[str, Any]]:
-    """The bytes of a medium (of an embedding: JSON), and what the page must know besides."""
+    """The bytes of a medium (of an embedding: JSON), and what else the page must know."""
     if medium.kind == "tsne":
         return read_embedding(medium.read()), {}
     if medium.kind == "film":

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from cbm import __version__
-from cbm.analysis.labels import label_runs
-from cbm.analysis.runs import Loaded, Problem, Run
-from cbm.files import write_whole
 from cbm.report.data import page_data, run_data
 from cbm.report.media import Medium, embed, media_of
+from cbm.runs.labels import label_runs
+from cbm.runs.read import Loaded, Problem, Run
+from cbm.system.files import write_whole
 
 _SCRIPTS = ("base.js", "stats.js", "chart.js", "tsne.js", "sections.js", "page.js")
 _NARROW = "default-src 'none'; img-src data: blob:; media-src data: blob:"  # nothing from anywhere

@@ -14,20 +14,20 @@ from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import quote, unquote, urlsplit
 
-from cbm.analysis.labels import label_runs
-from cbm.analysis.runs import Problem, Run, load_runs
 from cbm.errors import CBMError
 from cbm.report.data import page_data, run_data, run_id
 from cbm.report.media import TYPES, Medium, read_embedding
 from cbm.report.page import about, assemble, show_each, to_json
 from cbm.report.poster import TYPE as POSTER_TYPE
 from cbm.report.poster import poster
+from cbm.runs.labels import label_runs
+from cbm.runs.read import Problem, Run, load_runs
 
 _PAUSE = 1.5  # seconds for which an answer is given again without a look at the disk
 _CHUNK = 1 << 18
 
 
-class Board:
+class LiveData:
     """What the runs below some folders show now. Runs whose files did not change are not worked out again."""
 
     def __init__(self, paths: Sequence[Path], title: str) -> None:
@@ -94,7 +94,7 @@ class Server(ThreadingHTTPServer):
     allow_reuse_address = True
     request_queue_size = 256  # that may wait to be taken up; the library's 5 make browsers try again after seconds
 
-    def __init__(self, board: Board, port: int) -> None:
+    def __init__(self, board: LiveData, port: int) -> None:
         self.board = board
         try:
             super().__init__(("127.0.0.1", port), Handler)
@@ -224,7 +224,7 @@ class Handler(BaseHTTPRequestHandler):
         self._head(status, {})
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing: a terminal that trains is no place for a log of requests."""
+        """Nothing: a log of requests does not belong in the terminal of a training run."""
 
 
 def problems_of(paths: Sequence[Path]) -> list[Problem]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections import Counter, deque
 from collections.abc import Collection, Mapping
-from types import TracebackType
 from typing import Self
 
 from rich.console import Console, Group
@@ -13,9 +12,9 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from cbm.progress import clock
 from cbm.studies.define import Plan, PlannedRun
 from cbm.studies.store import Ended, State, Store
+from cbm.training.progress import clock
 
 _PLAIN_SECONDS = 30.0  # between two summaries in a file
 _WINDOW = 300.0  # seconds over which speed is measured
@@ -39,9 +38,7 @@ class Board:
             self._live.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._live.stop()
 
     def say(self, text: str) -> None:
@@ -53,7 +50,7 @@ class Board:
         if state.kind == "done":
             self.say(f"done: {run.label}, return {_number(state.result)}")
         elif ended.outcome == "lost":
-            self.say(f"lost: {run.label}: {ended.error}; it goes on elsewhere")
+            self.say(f"lost: {run.label}: {ended.error}; it will resume elsewhere")
         elif state.kind == "set aside":
             self.say(f"set aside after {state.failures} failures: {run.label}: {state.error} ({self._store.log(run)})")
         elif ended.outcome == "failed":
@@ -103,7 +100,7 @@ class Board:
         return f"{self._plan.title}: {', '.join(parts)} of {len(states)} runs{left}"
 
     def _speed(self, name: str) -> float:
-        """Environment steps a second, of late."""
+        """Recent environment steps per second."""
         seen = self._seen.get(name)
         if not seen or seen[-1][0] - seen[0][0] < 1.0:
             return 0.0

@@ -1,4 +1,4 @@
-"""A study: grids of tasks x methods x settings, times seeds, at a scale. `plan` resolves it into runs.
+"""A study: grids of tasks x methods x settings, times seeds, at a scale. `make_plan` resolves it into runs.
 
 A run is named after its resolved configuration, with a hash of everything in it that can change a result. So two
 studies share the runs that they have in common, and a changed definition never meets results of the old one.
@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
-from cbm.config import OF_THE_MACHINE, EnvConfig, RunConfig, TrainingConfig, make_config, to_json
+from cbm.config import EnvConfig, RunConfig, effect_of, make_config, to_json
 from cbm.errors import CBMError, choose
+from cbm.schema.tree import Effect, as_text, override
 
 Settings = Mapping[str, Any]  # dotted names of the configuration and their values
 
@@ -38,12 +39,12 @@ class Scale:
 
 SCALES: dict[str, Scale] = {
     "paper": Scale("paper", "paper", 5, "the paper's sizes: 500K environment steps, five seeds"),
-    "laptop": Scale("laptop", "laptop", 2, "the preset `laptop`: 100K environment steps, two seeds"),
+    "laptop": Scale("laptop", "laptop", 2, "the preset `laptop`: 500K environment steps, two seeds"),
     "smoke": Scale(
         "smoke",
         "laptop",
         1,
-        "seconds a run: says whether everything works, not what comes out",
+        "seconds per run: shows whether everything works, not what the results are",
         {
             "env.size": 32,
             "env.action_repeat": 20,
@@ -74,7 +75,7 @@ SCALES: dict[str, Scale] = {
 class Grid:
     """Every task with every method under every setting.
 
-    A method is an agent, or a label with an `agent` and settings of its own; a setting is a label with settings, most
+    A method is an agent, or a label with an `agent` and settings; a setting is a label with settings, most
     of them about the environment.
     """
 
@@ -97,7 +98,7 @@ class Study:
     seeds: int | None = None  # None: those of the scale
     set: Settings = field(default_factory=dict)  # for every run
     final_episodes: int = 0  # episodes on unseen videos with the finished agent
-    analyses: tuple[str, ...] = ()  # of each finished run, beside curves and scores
+    analyses: tuple[str, ...] = ()  # of each finished run, in addition to curves and scores
     scales: Mapping[str, Settings] = field(default_factory=dict)  # scale -> `tasks`, `seeds`, ..., `set` there
     default_scale: str = "laptop"
 
@@ -161,7 +162,7 @@ class Cell(NamedTuple):
     changes: Settings
 
 
-def plan(study: Study, choice: Choice | None = None) -> Plan:
+def make_plan(study: Study, choice: Choice | None = None) -> Plan:
     """Every run that `choice` asks for. Seeds come last: one of everything is there before the second of anything."""
     choice = Choice() if choice is None else choice
     name = study.default_scale if choice.scale is None else choice.scale
@@ -225,20 +226,7 @@ def _resolve(study: Study, scale: Scale, cell: Cell, seed: int, typed: Iterable[
 
 
 def _override(config: RunConfig, name: str, value: Any) -> RunConfig:
-    from cbm import settings
-
-    return settings.override(config, name, as_text(value))
-
-
-def as_text(value: Any) -> str:
-    """A value as it would be typed: `true`, `none`, `2,2,1,1`, `time_limit=5`."""
-    if isinstance(value, Mapping):
-        return ",".join(f"{name}={as_text(item)}" for name, item in value.items())
-    if value is None or isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return ",".join(map(as_text, value))
-    return str(value)
+    return override(config, name, as_text(value))
 
 
 def _has(config: RunConfig, name: str) -> bool:
@@ -252,7 +240,9 @@ def _has(config: RunConfig, name: str) -> bool:
 
 def run_name(config: RunConfig) -> str:
     """What the run is, to read, and a hash of everything that decides its result, to tell it apart."""
-    neutral = {name: getattr(TrainingConfig(), name) for name in OF_THE_MACHINE}
-    essence = replace(config, training=replace(config.training, **neutral))
-    text = json.dumps(to_json(essence), sort_keys=True)
+    essence = to_json(config)
+    for each in fields(config.training):
+        if effect_of(f"training.{each.name}") <= Effect.ROUNDING:
+            essence["training"][each.name] = each.default
+    text = json.dumps(essence, sort_keys=True)
     return f"{config.run_name}-{hashlib.sha256(text.encode()).hexdigest()[:10]}"

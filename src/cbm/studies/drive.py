@@ -8,18 +8,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cbm.stop import Stop
 from cbm.studies.board import Board
 from cbm.studies.define import Plan, PlannedRun
 from cbm.studies.launch import Job, Launcher
 from cbm.studies.store import TRIES, Ended, State, Store
+from cbm.training.stop import Stop
 
 _LOOK = 0.5  # seconds between two looks at the runs
 
 
 @dataclass(frozen=True)
 class Result:
-    """How the study stands when the driver ends. `signal` is None unless it was asked to stop."""
+    """The state of the study when the driver ends. `signal` is None unless it was asked to stop."""
 
     states: dict[str, State]
     started: int
@@ -32,7 +32,7 @@ class Result:
 def drive(
     plan: Plan, store: Store, open_launcher: Callable[[], Launcher], board: Board | None = None, retry: bool = False
 ) -> Result:
-    """Run what is missing. Finished runs are left alone, begun ones go on from their checkpoint."""
+    """Run what is missing. Finished runs are left alone, and begun ones resume from their checkpoint."""
     with store.locked():
         if retry:
             for run in plan.runs:
@@ -54,7 +54,7 @@ def _loop(
     while running or (waiting and not stop):
         if stop and not told:
             told = True
-            board.say(f"stopping: {len(running)} runs save and end. Nothing is lost; the same command goes on.")
+            board.say(f"stopping: {len(running)} runs are saving. Nothing is lost; run the same command to resume.")
             launcher.stop()
         while waiting and not stop and len(running) < launcher.slots:
             run = waiting.popleft()

@@ -20,18 +20,18 @@ from pathlib import Path
 from typing import Any
 
 from cbm.errors import CBMError
-from cbm.settings import unknown_key
+from cbm.schema.tree import unknown_key
 from cbm.studies.define import SCALES, Grid, Settings, Study
 from cbm.studies.paper import STUDIES
 
-_QUOTES = 'Settings of an agent go in quotes beside its name: { agent = "drqv2+cbm", "agent.lr" = 1e-3 }.'
+_QUOTES = 'Write settings of an agent in quotes next to its name: { agent = "drqv2+cbm", "agent.lr" = 1e-3 }.'
 _GRID = ("tasks", "methods", "settings")
 _KEYS = ("title", "scale", "seeds", "set", "final_episodes", "analyses", "grid", *_GRID, *SCALES)
 _NARROW = ("tasks", "methods", "settings", "seeds", "set")
 
 
 def find_study(name: str) -> Study:
-    """A study of the paper by its name, or a user's own by the path of its file."""
+    """A study of the paper by name, or a user's own by the path of its file."""
     if name in STUDIES:
         return STUDIES[name]
     if name.endswith(".toml"):

@@ -14,25 +14,25 @@ from pathlib import Path
 from typing import Any
 
 from cbm.studies.define import Plan, PlannedRun
-from cbm.studies.launch.local import cores
 from cbm.studies.store import State
+from cbm.system.cores import cores
 
 _STEPS, _STORED = 20, 400  # agent steps in an environment; made-up steps in replay
 _SECONDS, _UPDATES = 3.0, 5  # of updates of one method: at most, but at least one
 
 
 @dataclass(frozen=True)
-class Estimate:
-    """Seconds for all runs that are missing, and for each method those of an update and of a whole run."""
+class Duration:
+    """Seconds for all missing runs, and for each method those of an update and of a complete run."""
 
     seconds: float
     jobs: int
     methods: Mapping[str, tuple[float, float]]
 
 
-def estimate(plan: Plan, states: Mapping[str, State], jobs: int, report: Callable[[str], None]) -> Estimate:
+def estimate_duration(plan: Plan, states: Mapping[str, State], jobs: int, report: Callable[[str], None]) -> Duration:
     """Measure every environment and every method of what is missing, then add up."""
-    from cbm import threads
+    from cbm.learning import threads
 
     missing = [run for run in plan.runs if states[run.name].kind in ("missing", "begun")] or list(plan.runs)
     jobs = min(jobs or cores(), len(missing))
@@ -51,12 +51,12 @@ def estimate(plan: Plan, states: Mapping[str, State], jobs: int, report: Callabl
     rest = sum(whole[run.name] * (1.0 - states[run.name].env_step / run.total_steps) for run in missing)
     runs_of = {method: [whole[run.name] for run in missing if run.method == method] for method in methods}
     about = {method: (update, sum(runs_of[method]) / len(runs_of[method])) for method, (_, update) in methods.items()}
-    return Estimate(rest / jobs, jobs, about)
+    return Duration(rest / jobs, jobs, about)
 
 
 def _seconds_of_step(run: PlannedRun) -> float:
     """One agent step of the run's environment, rendering included."""
-    from cbm.factory import make_environment
+    from cbm.config.build import make_environment
 
     env = make_environment(_config(run).env, "train")
     try:
@@ -76,9 +76,9 @@ def _seconds_of_update(run: PlannedRun) -> tuple[float, float]:
     """Acting once, and one update (with its sample), on made-up frames."""
     import numpy as np
 
-    from cbm.collect import Collector
-    from cbm.factory import resolve_machine
-    from cbm.session import Session
+    from cbm.config.build import resolve_machine
+    from cbm.training.collect import Collector
+    from cbm.training.session import Session
 
     config = resolve_machine(_config(run))
     config = replace(config, training=replace(config.training, replay_capacity=_STORED + 100))
@@ -120,7 +120,7 @@ def _seconds(action: Callable[[int], None], rounds: int) -> float:
 
 def _whole(run: PlannedRun, step: float, act: float, update: float) -> float:
     """Seconds of a whole run: training, evaluations and analyses, whose episodes last 1000 environment steps."""
-    from cbm.analysis.probe import BACKGROUNDS, EPISODES
+    from cbm.analysis.probing.probe import BACKGROUNDS, EPISODES
 
     config = _config(run)
     settings, repeat = config.training, config.env.action_repeat or 1

@@ -6,8 +6,8 @@ figure shows, `docs/studies.md` says what was chosen.
 
 from __future__ import annotations
 
+from cbm.envs.tasks import PAPER_TASKS
 from cbm.studies.define import Grid, Study
-from cbm.tasks import PAPER_TASKS
 
 METHODS = ("drq", "drqv2", "drq+cbm", "drqv2+cbm", "proto", "svea", "tpc")
 ON_BOTH = ("drq", "drqv2", "drq+cbm", "drqv2+cbm")
@@ -42,7 +42,7 @@ _ALL = (
     ),
     Study(
         "ablation",
-        "CBM beside its dynamics loss alone and a contrastive loss with the same distances",
+        "CBM, its dynamics loss alone, and a contrastive loss with the same distances",
         (Grid(TWO_TASKS, ("drqv2", "drqv2+cbm", "drqv2+dynamics", "drqv2+bisim-nce"), EASY),),
         'Figure 5, "CBM works better than training a latent model alone or contrastively"',
     ),
@@ -67,7 +67,7 @@ _ALL = (
     ),
     Study(
         "ch-index",
-        "How well clusters follow the physical state in the course of training",
+        "How well clusters follow the physical state over training",
         (Grid(TWO_TASKS, ("proto", "drqv2+cbm"), EASY),),
         'Figure 1, "Measure clustering quality with respect to physical states"',
         analyses=("ch_index", "probes"),

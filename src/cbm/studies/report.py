@@ -1,4 +1,4 @@
-"""The figures and tables of a study, from what its runs have written so far, the paper's numbers beside ours."""
+"""The figures and tables of a study, from what its runs have written so far, the paper's numbers next to ours."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from typing import Any
 import numpy as np
 
 from cbm.analysis.analyze import analyze
-from cbm.analysis.curves import Group, draw_curves, draw_scores
-from cbm.analysis.figures import plt, save, style
-from cbm.analysis.generalization import Tested, draw_generalization
+from cbm.analysis.figures.curves import Group, draw_curves, draw_scores
+from cbm.analysis.figures.generalization import Generalization, draw_generalization
+from cbm.analysis.figures.style import plt, save, style
 from cbm.analysis.published import published
-from cbm.analysis.runs import Run, load_runs
 from cbm.errors import CBMError
-from cbm.files import read_object
 from cbm.report.page import write_page
+from cbm.runs.read import Run, load_runs
 from cbm.studies.define import Plan, PlannedRun
 from cbm.studies.store import Store
+from cbm.system.files import read_object
 
 _SPLITS = {"train": "training videos", "unseen": "unseen videos", "final": "unseen videos, final episodes"}
 _PAGE_BYTES = 19_500_000
 
 
 @dataclass(frozen=True)
-class Row:
-    """The final returns of one method on one task under one setting, one a seed."""
+class FinalReturns:
+    """The final returns of one method on one task under one setting, one per seed."""
 
     task: str
     method: str
@@ -45,7 +45,7 @@ class Row:
 
     @property
     def std(self) -> float | None:
-        """Over seeds, unbiased; None where there is one."""
+        """Over seeds, unbiased; None if there is only one."""
         return float(np.std(self.returns, ddof=1)) if len(self.returns) > 1 else None
 
     def __str__(self) -> str:
@@ -74,7 +74,7 @@ def write_report(plan: Plan, store: Store, out: Path) -> list[Path]:
     return [text, table, page.path, *figures]
 
 
-def final_rows(done: Sequence[PlannedRun], found: dict[str, Run], store: Store) -> list[Row]:
+def final_rows(done: Sequence[PlannedRun], found: dict[str, Run], store: Store) -> list[FinalReturns]:
     """A row for each cell of the grid and set of videos, over the seeds that are complete."""
     cells: dict[tuple[str, str, str, str], list[float]] = {}
     sources: dict[tuple[str, str, str, str], str] = {}
@@ -87,7 +87,7 @@ def final_rows(done: Sequence[PlannedRun], found: dict[str, Run], store: Store) 
             key = (run.task, run.method, run.setting, split)
             cells.setdefault(key, []).append(value)
             sources[key] = _in_paper(run, "unseen" if split == "final" else split)
-    return [Row(*key, tuple(values), sources[key]) for key, values in cells.items()]
+    return [FinalReturns(*key, tuple(values), sources[key]) for key, values in cells.items()]
 
 
 def _in_paper(run: PlannedRun, split: str) -> str:
@@ -103,7 +103,7 @@ def _figures(
     begun: Sequence[PlannedRun],
     done: Sequence[PlannedRun],
     found: dict[str, Run],
-    rows: Sequence[Row],
+    rows: Sequence[FinalReturns],
     store: Store,
     out: Path,
 ) -> list[Path]:
@@ -135,14 +135,14 @@ def _final(run: PlannedRun, store: Store) -> dict[str, Any]:
     return read_object(store.final(run), store.run_dir(run).root)
 
 
-def _tested(run: PlannedRun, found: Run, store: Store) -> Tested:
+def _tested(run: PlannedRun, found: Run, store: Store) -> Generalization:
     """The final episodes, in the form that the figure takes."""
     final = _final(run, store)
     returns = {"train": list(found.evals[-1]["train"]["returns"]), "unseen": list(final["returns"])}
-    return Tested(found, final["env_step"], returns, len(set(final["backgrounds"])))
+    return Generalization(found, final["env_step"], returns, len(set(final["backgrounds"])))
 
 
-def draw_settings(rows: Sequence[Row], folder: Path) -> list[Path]:
+def draw_settings(rows: Sequence[FinalReturns], folder: Path) -> list[Path]:
     """Final return, mean over tasks, against the settings of the study: rising magnitudes, say."""
     settings = list(dict.fromkeys(row.setting for row in rows))
     figure, axis = plt.subplots(figsize=(1.6 + 0.7 * len(settings), 3.8))
@@ -167,7 +167,7 @@ def draw_settings(rows: Sequence[Row], folder: Path) -> list[Path]:
     return save(figure, folder, "settings", ("method", "setting", "mean", "tasks", "which"), table)
 
 
-def _write_csv(rows: Sequence[Row], path: Path) -> None:
+def _write_csv(rows: Sequence[FinalReturns], path: Path) -> None:
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["task", "method", "setting", "videos", "seeds", "mean", "std", "returns", "paper"])
@@ -179,7 +179,7 @@ def _write_csv(rows: Sequence[Row], path: Path) -> None:
 
 
 def _text(
-    plan: Plan, store: Store, rows: Sequence[Row], done: Sequence[Run], figures: Sequence[Path], out: Path
+    plan: Plan, store: Store, rows: Sequence[FinalReturns], done: Sequence[Run], figures: Sequence[Path], out: Path
 ) -> str:
     about = f"{plan.study.source}. Scale `{plan.scale}`, {len(done)} of {len(plan.runs)} runs are complete."
     parts = [f"# {plan.study.title}", about, _warnings(plan, store, done)]
@@ -196,12 +196,12 @@ def _text(
     own_figures = [path.relative_to(out) for path in figures if path.suffix == ".png" and path.is_relative_to(out)]
     parts += ["## Figures", *(f"![{path.stem}]({path})" for path in own_figures)] if own_figures else []
     parts.append(
-        "Every run, with its films: [report.html](report.html). Numbers: [final.csv](final.csv), and a .csv a figure."
+        "Every run, with its films: [report.html](report.html). Numbers: [final.csv](final.csv), and a .csv per figure."
     )
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
-def _table(rows: Sequence[Row]) -> str:
+def _table(rows: Sequence[FinalReturns]) -> str:
     """Methods down, tasks and settings across."""
     columns = list(dict.fromkeys((row.task, row.setting) for row in rows))
     found = {(row.method, row.task, row.setting): row for row in rows}
@@ -221,7 +221,7 @@ def _warnings(plan: Plan, store: Store, done: Sequence[Run]) -> str:
     states = {run.label: store.state(run) for run in plan.runs}
     lines += [f"- Set aside: {label}: {state.error}" for label, state in states.items() if state.kind == "set aside"]
     if plan.scale == "smoke":
-        lines.append("- Scale `smoke` says whether everything works; its returns mean nothing.")
+        lines.append("- Scale `smoke` shows whether everything works; its returns mean nothing.")
     revisions = {str(run.provenance.get("git") or run.provenance.get("versions", {}).get("cbm-rl")) for run in done}
     if len(revisions) > 1:
         lines.append(f"- The runs come from {len(revisions)} revisions of the code: {', '.join(sorted(revisions))}.")

@@ -1,4 +1,4 @@
-"""The folder in which studies live. What is known of a run is what its directory says; there is no database.
+"""The folder of studies. Everything known about a run is in its directory; there is no database.
 
 runs/NAME/              ordinary run directories of `cbm train`, shared by all studies that ask for the same run
 attempts/NAME.jsonl     how each process of a run ended; NAME.log: what it printed
@@ -19,10 +19,10 @@ from typing import Any, Literal
 
 from cbm import __version__
 from cbm.errors import CBMError
-from cbm.files import make_folder, parse, read_file, write_whole
-from cbm.jsonl import JsonLines, last_line, read_lines
-from cbm.run_dir import RunDir, RunInUse, saved_steps
-from cbm.studies.define import Choice, Plan, PlannedRun, Study, plan
+from cbm.runs.directory import RunDir, RunInUse, saved_steps
+from cbm.studies.define import Choice, Plan, PlannedRun, Study, make_plan
+from cbm.system.files import make_folder, parse, read_file, write_whole
+from cbm.system.jsonl import JsonLines, last_line, read_lines
 
 TRIES = 3
 
@@ -75,7 +75,7 @@ class Store:
             except RunInUse as error:
                 owner = RunDir(self.root).owner() or "that has just ended"
                 raise CBMError(
-                    f"another `cbm study run` is at work in {self.root}, process {owner}. Wait for it, stop it "
+                    f"another `cbm study run` is running in {self.root}, process {owner}. Wait for it, stop it "
                     "(Ctrl-C; nothing is lost), or use another folder: --root other-studies."
                 ) from error
             yield
@@ -115,7 +115,7 @@ class Store:
             self._append(run, asdict(ended))
 
     def forgive(self, run: PlannedRun) -> None:
-        """Count the failures of a run anew."""
+        """Reset the count of failures of a run."""
         if self._failures(run):
             self._append(run, {"outcome": "retry"})
 
@@ -144,7 +144,7 @@ class Store:
         return sorted(path.name for path in folder.iterdir() if path.name not in known) if folder.is_dir() else []
 
     def plan(self, study: Study, choice: Choice) -> Plan:
-        """`plan`, remembered: resolving needs PyTorch, whose import alone takes longer than to look at 200 runs.
+        """`make_plan`, remembered: resolving needs PyTorch, whose import alone takes longer than to look at 200 runs.
 
         The memory holds for this definition, this choice and these source files of the package.
         """
@@ -155,7 +155,7 @@ class Store:
             kept = parse(read_file(path, self.root))
             if kept["key"] == key:
                 return Plan(study, scale, tuple(PlannedRun(**run) for run in kept["runs"]))
-        made = plan(study, choice)
+        made = make_plan(study, choice)
         runs = [dataclasses.asdict(run) for run in made.runs]
         make_folder(path.parent, self.root)
         text = json.dumps({"key": key, "definition": repr(study), "runs": runs}, indent=1) + "\n"
@@ -172,6 +172,6 @@ def _fingerprint() -> str:
 
 
 def _step(line: dict[str, Any] | None) -> int:
-    """The environment step that a line of the records tells of; 0 where there is none."""
+    """The environment step of a line of the records; 0 if there is none."""
     step = (line or {}).get("env_step")
     return step if isinstance(step, int) else 0

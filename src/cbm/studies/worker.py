@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from cbm.errors import CBMError
-from cbm.files import write_whole
-from cbm.run_dir import RunDir, RunInUse
-from cbm.trust import module_of, trust
+from cbm.runs.directory import RunDir, RunInUse
+from cbm.runs.trust import module_of, trust
+from cbm.system.files import write_whole
 
 _PATIENCE = 180.0  # seconds; a process whose parent died may still be saving, elsewhere
 
@@ -37,18 +37,18 @@ def main() -> int:
 
 
 def work(job: dict[str, Any]) -> int:
-    """Train, or go on training, then play the final episodes. 0, or 128 and the signal that ended it early."""
-    from cbm import training
+    """Train or resume, then play the final episodes. 0, or 128 plus the signal that ended it early."""
     from cbm.config import from_json
+    from cbm.training import loop
 
     trust(module_of(job["config"]["env"]["env_id"]))  # the study names it, which is the user's own
     directory, deadline = Path(job["directory"]), time.monotonic() + _PATIENCE
     while True:
         try:
             if RunDir(directory).config.exists():
-                outcome = training.resume(directory)
+                outcome = loop.resume(directory)
             else:
-                outcome = training.train(from_json(job["config"]), directory)
+                outcome = loop.train(from_json(job["config"]), directory)
             break
         except RunInUse:
             if time.monotonic() > deadline:
@@ -62,7 +62,7 @@ def work(job: dict[str, Any]) -> int:
 
 
 def _final(directory: Path, episodes: int, path: Path, workers: int | None) -> None:
-    from cbm.load import evaluate
+    from cbm.evaluation.evaluate import evaluate
 
     if not path.exists():
         text = json.dumps(evaluate(directory, episodes, "unseen", workers), indent=2) + "\n"
@@ -75,7 +75,7 @@ def _read_line() -> bytes:
     while not line.endswith(b"\n"):
         piece = os.read(0, 1 << 16)
         if not piece:
-            raise CBMError("this process is started by `cbm study run`; start runs of your own with `cbm train`.")
+            raise CBMError("this process is started by `cbm study run`; to train, use `cbm train`.")
         line += piece
     return line
 

@@ -8,32 +8,30 @@ from typing import Annotated, Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from cbm import chunks
-from cbm.agents.controller import Reactive
-from cbm.agents.parts import (
+from cbm.agents.base import (
     AgentConfig,
     Setup,
-    adam,
+    agent_state,
+    as_actions,
     as_batch,
-    encoder_optimizer,
     make_encoder,
-    minimise,
-    pack,
+    on_device,
+    restore_agent,
     seeded,
-    shifted,
-    td_loss,
-    unpack,
 )
+from cbm.agents.controller import Reactive
 from cbm.agents.released.parts import REWARDS, ReleasedCBM, SlowTanhActor, WiderGaussianActor, sample_windows
 from cbm.agents.sac import Temperature
 from cbm.errors import CBMError
-from cbm.nets import Critic, initialise
-from cbm.ops import linear_schedule, noisy_action, soft_update, squashed_gaussian
-from cbm.ranges import Positive, Range, Weight, Width
+from cbm.learning import chunks
+from cbm.learning.nets import Critic, initialise
+from cbm.learning.ops import linear_schedule, noisy_action, soft_update, squashed_gaussian
+from cbm.learning.optimisation import adam, adams, encoder_optimizer, minimise, shifted, td_loss
 from cbm.replay import Replay
-from cbm.types import Batch, Metrics
+from cbm.schema.ranges import Positive, Range, Weight, Width
+from cbm.types import Agent, Batch, Metrics
 
 
 @dataclass(frozen=True)
@@ -53,17 +51,17 @@ class ReleasedConfig(AgentConfig):
     transition_hidden: Width = 256
     """Width of the transition model."""
     noise_clip: Weight = 0.3
-    """DrQ-v2's bound of the noise on target and learned actions."""
+    """DrQ-v2's bound on the noise of target and learned actions."""
     first_temperature: Positive = 0.1
-    """Where DrQ's weight of the entropy starts, which is learned."""
+    """Initial weight of DrQ's entropy, which is learned."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.batch_episodes:
-            raise CBMError("agent.batch_episodes: the authors' batches come from one background video; leave it at 0")
+            raise CBMError("agent.batch_episodes must be 0 here: the authors' batches come from one background video")
 
 
-class Released:
+class Released(Agent):
     """What the two have in common. `ahead` steps after an observation lies the one that its value is taken from."""
 
     ahead: int
@@ -77,24 +75,21 @@ class Released:
             self.critic = Critic(config.feature_dim, setup.action_dim, config.hidden_dim)
             self.objective = ReleasedCBM(config, setup.action_dim, 1.0 / setup.action_repeat)
             self.actor = self.make_actor()
-            # The target critic sees through a projection of its own, which does not begin as a copy.
+            # The target critic has its own projection, which does not start as a copy.
             self.target_projection = deepcopy(self.encoder.projection).apply(initialise).requires_grad_(False)
         self.target_critic = deepcopy(self.critic).requires_grad_(False)
-        self.modules: dict[str, nn.Module] = {
-            "encoder": self.encoder,
-            "actor": self.actor,
-            "critic": self.critic,
-            "target_critic": self.target_critic,
-            "target_projection": self.target_projection,
-            "objective": self.objective,
-        }
-        for module in self.modules.values():
-            module.to(self.device)
+        self.modules = on_device(
+            self.device,
+            encoder=self.encoder,
+            actor=self.actor,
+            critic=self.critic,
+            target_critic=self.target_critic,
+            target_projection=self.target_projection,
+            objective=self.objective,
+        )
         self.optimizers = {
             "encoder": encoder_optimizer(self.encoder.convs, self.objective, config.lr),
-            "projection": adam(self.encoder.projection.parameters(), config.lr),
-            "critic": adam(self.critic.parameters(), config.lr),
-            "actor": adam(self.actor.parameters(), config.lr),
+            **adams(config.lr, projection=self.encoder.projection, critic=self.critic, actor=self.actor),
         }
         self.weights = {"critic": 0.5, **self.objective.weights}  # the mean over the two critics
         self.generator = torch.Generator(self.device).manual_seed(setup.seed)
@@ -104,7 +99,7 @@ class Released:
         raise NotImplementedError
 
     def sample(self, replay: Replay, generator: np.random.Generator) -> Batch:
-        """A batch of the kind that `update` wants."""
+        """A batch of the kind that `update` needs."""
         return sample_windows(replay, self.config.batch_size, generator, self.config.discount, self.ahead)
 
     def update(self, batch: Batch, env_step: int) -> Metrics:
@@ -154,7 +149,8 @@ class Released:
     @torch.no_grad()
     def encode(self, obs: np.ndarray | Tensor) -> Tensor:
         """Latents (N, D) of observations (N, C, H, W), without shifts."""
-        return self.encoder(as_batch(obs, self.device))
+        z: Tensor = self.encoder(as_batch(obs, self.device))
+        return z
 
     @torch.no_grad()
     def value(self, obs: np.ndarray | Tensor) -> Tensor:
@@ -166,10 +162,10 @@ class Released:
         return Reactive(self.encoder, self.actor)
 
     def state_dict(self) -> dict[str, Any]:
-        return pack(self.modules, self.optimizers, self.generator, self.updates)
+        return agent_state(self.modules, self.optimizers, self.generator, self.updates)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.updates = unpack(state, self.modules, self.optimizers, self.generator)
+        self.updates = restore_agent(state, self.modules, self.optimizers, self.generator)
 
 
 class ReleasedDrQv2(Released):
@@ -187,11 +183,11 @@ class ReleasedDrQv2(Released):
         return linear_schedule(schedule.start, schedule.end, schedule.steps, env_step)
 
     @torch.no_grad()
-    def act(self, obs: np.ndarray, env_step: int, explore: bool) -> np.ndarray:
+    def act(self, obs: np.ndarray, env_step: int = 0, explore: bool = False) -> np.ndarray:
         action = self.actor(self.encode(obs))
         if explore:
             action = noisy_action(action, self.noise(env_step), self.generator)
-        return action.cpu().numpy().reshape(*obs.shape[:-3], -1)
+        return as_actions(action, obs)
 
     def target(self, batch: Batch, features: Tensor, env_step: int) -> Tensor:
         """y = r_{t-2} + gamma r_{t-1} + gamma^2 r_t + gamma^3 min_i Q_i'(s_{t+3}, pi(z_{t+3}) + clipped noise)."""
@@ -225,20 +221,21 @@ class ReleasedDrQ(Released):
         return WiderGaussianActor(self.config.feature_dim, self.setup.action_dim, self.config.hidden_dim)
 
     @torch.no_grad()
-    def act(self, obs: np.ndarray, env_step: int, explore: bool) -> np.ndarray:
+    def act(self, obs: np.ndarray, env_step: int = 0, explore: bool = False) -> np.ndarray:
         z = self.encode(obs)
         action = squashed_gaussian(self.actor(z), self.generator)[0] if explore else self.actor.mean(z)
-        return action.cpu().numpy().reshape(*obs.shape[:-3], -1)
+        return as_actions(action, obs)
 
     def target(self, batch: Batch, features: Tensor, env_step: int) -> Tensor:
         """y = r_t + gamma (min_i Q_i'(s_{t+1}, a') - alpha log pi(a' | z_{t+1})), a' ~ pi(z_{t+1})."""
         action, log_pi = squashed_gaussian(self.actor(self.encoder.latent(features)), self.generator)
-        value = self._target_q(features, action) - self.temperature() * log_pi
+        value: Tensor = self._target_q(features, action) - self.temperature() * log_pi
         return batch.reward + batch.n_step_discount * value
 
     def actor_loss(self, z: Tensor, action: Tensor, log_pi: Tensor) -> Tensor:
         """alpha log pi(a | z) - min_i Q_i(z, a)."""
-        return (self.temperature().detach() * log_pi - torch.minimum(*self.critic(z, action))).mean()
+        loss: Tensor = (self.temperature().detach() * log_pi - torch.minimum(*self.critic(z, action))).mean()
+        return loss
 
     def _update_actor(self, z: Tensor, env_step: int) -> Metrics:
         """The temperature learns first, and the actor's loss sees the new one."""

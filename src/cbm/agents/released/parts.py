@@ -1,4 +1,4 @@
-"""What the authors' two agents are put together from: their actors, their CBM, their batches."""
+"""What the authors' two agents are built from: their actors, their CBM, their batches."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from cbm.errors import CBMError
-from cbm.nets import DeterministicActor, GaussianActor, Transition
+from cbm.learning.nets import DeterministicActor, GaussianActor, Transition
+from cbm.learning.ops import cosine, info_nce, sinkhorn, soft_cross_entropy
 from cbm.objectives.cbm import cluster_metrics
-from cbm.ops import cosine, info_nce, sinkhorn, soft_cross_entropy
 from cbm.replay import Replay, draw
-from cbm.types import Batch, Losses, Metrics, Objective, Policy
+from cbm.types import Batch, Losses, Metrics, Objective, Policy, PrototypeSpace
 
 if TYPE_CHECKING:
     from cbm.agents.released.agents import ReleasedConfig
@@ -97,6 +97,11 @@ class ReleasedCBM(Objective):
             action = policy(self.prototypes)
         return self.transition.raw(self.prototypes, action)
 
+    def prototype_space(self, policy: Policy) -> PrototypeSpace:
+        with torch.no_grad():
+            anchors = self.anchors(policy)
+        return PrototypeSpace(anchors, lambda z: self.log_assignment(z, anchors))
+
     def log_assignment(self, z: Tensor, anchors: Tensor) -> Tensor:
         """log p (B, K)."""
         return F.log_softmax(cosine(z, anchors) / self.config.tau, dim=1)
@@ -116,7 +121,7 @@ def sample_windows(
     if not count.any():
         raise CBMError(
             f"no episode in replay has the {before + 1 + REWARDS} frames that a window of this agent needs yet. Choose "
-            f"more --training.seed_steps, or another agent if no episode will be so long."
+            f"more --training.seed_steps, or another agent if episodes are never that long."
         )
     count = np.where(label == label[draw(count, 1, generator)[0]], count, 0)
     episode, offset = draw(count, batch_size, generator)

@@ -7,21 +7,22 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from cbm.agents.parts import Setup, adam, as_batch, minimise, pack, seeded, unpack
+from cbm.agents.base import Setup, agent_state, as_actions, as_batch, on_device, restore_agent, seeded
 from cbm.agents.tpc.config import TPCConfig
 from cbm.agents.tpc.controller import Remembering
 from cbm.agents.tpc.encoder import FrameEncoder
 from cbm.agents.tpc.losses import centring, consistency, lambda_returns, predictive_coding, unit_gaussian
 from cbm.agents.tpc.rssm import RGB, RSSM, Actor, Belief, head
 from cbm.errors import CBMError
-from cbm.ops import linear_schedule, noisy_action, squashed_action, squashed_gaussian, squashed_log_prob
+from cbm.learning.ops import linear_schedule, noisy_action, squashed_action, squashed_gaussian, squashed_log_prob
+from cbm.learning.optimisation import adam, adams, minimise
 from cbm.replay import Replay
-from cbm.types import Metrics, Sequences
+from cbm.types import Agent, Memory, Metrics, Sequences
 
 
-class TPC:
+class TPC(Agent):
     """The policy has a memory: call `begin_episode` before the first observation of each."""
 
     acting = ("encoder", "code", "rssm", "actor")
@@ -34,28 +35,26 @@ class TPC:
             self.encoder = FrameEncoder(
                 (RGB, height, width), config.conv_channels, config.conv_layers, config.mixed_precision
             )
-            self.code = head(self.encoder.features, memory, codes, layers=1)
+            self.code = head(self.encoder.feature_count, memory, codes, layers=1)
             self.rssm = RSSM(codes, memory, setup.action_dim)
             self.reward = head(codes + memory, hidden, 1, layers=2)
             self.actor = Actor(codes + memory, setup.action_dim, hidden, config.first_std)
             self.critic = head(codes + memory, hidden, 1, layers=3)
         self.target_critic = deepcopy(self.critic).requires_grad_(False)
-        self.modules: dict[str, nn.Module] = {
-            "encoder": self.encoder,
-            "code": self.code,
-            "rssm": self.rssm,
-            "reward": self.reward,
-            "actor": self.actor,
-            "critic": self.critic,
-            "target_critic": self.target_critic,
-        }
-        for module in self.modules.values():
-            module.to(self.device)
+        self.modules = on_device(
+            self.device,
+            encoder=self.encoder,
+            code=self.code,
+            rssm=self.rssm,
+            reward=self.reward,
+            actor=self.actor,
+            critic=self.critic,
+            target_critic=self.target_critic,
+        )
         model = [p for name in ("encoder", "code", "rssm", "reward") for p in self.modules[name].parameters()]
         self.optimizers = {
             "model": adam(model, config.lr),
-            "actor": adam(self.actor.parameters(), config.behaviour_lr),
-            "critic": adam(self.critic.parameters(), config.behaviour_lr),
+            **adams(config.behaviour_lr, actor=self.actor, critic=self.critic),
         }
         self.generator = torch.Generator(self.device).manual_seed(setup.seed)
         self.updates = 0
@@ -66,7 +65,7 @@ class TPC:
         self.memory = None
 
     @torch.no_grad()
-    def act(self, obs: np.ndarray, env_step: int, explore: bool) -> np.ndarray:
+    def act(self, obs: np.ndarray, env_step: int = 0, explore: bool = False) -> np.ndarray:
         code = self.encode(obs)
         belief, last_action = self._recall(len(code))
         h = self.rssm.remember(belief, last_action)
@@ -78,7 +77,31 @@ class TPC:
         else:
             action = self.actor.mean(belief.feature)
         self.memory = {**belief._asdict(), "action": action}
-        return action.cpu().numpy().reshape(*obs.shape[:-3], -1)
+        return as_actions(action, obs)
+
+    def predict(
+        self,
+        observation: np.ndarray,
+        state: Memory | None = None,
+        episode_start: np.ndarray | None = None,
+        deterministic: bool = True,
+    ) -> tuple[np.ndarray, Memory | None]:
+        """As `Agent.predict`: the memory comes and goes by the caller, and that of `act` stays as it is."""
+        kept, self.memory = self.memory, self._handed_in(state, episode_start)
+        try:
+            action = self.act(observation, explore=not deterministic)
+            assert self.memory is not None
+            return action, tuple(part.cpu().numpy() for part in self.memory.values())
+        finally:
+            self.memory = kept
+
+    def _handed_in(self, state: Memory | None, episode_start: np.ndarray | None) -> dict[str, Tensor] | None:
+        """A memory out of `predict`, with zeros where an episode begins."""
+        if state is None:
+            return None
+        goes_on = np.float32(1) if episode_start is None else ~np.asarray(episode_start, bool).reshape(-1, 1)
+        parts = (torch.as_tensor(part * goes_on, device=self.device) for part in state)
+        return dict(zip(("h", "s", "action"), parts, strict=True))
 
     def _recall(self, batch: int) -> tuple[Belief, Tensor]:
         """The belief so far and the last action; zeros where an episode begins."""
@@ -143,7 +166,7 @@ class TPC:
         return losses, beliefs, metrics
 
     def _against(self, x: Tensor) -> Tensor:
-        """(T, B, S) as problems of their own for each step, or as one problem."""
+        """(T, B, S) as a separate problem for each step, or as one problem."""
         return x if self.config.negatives == "step" else x.flatten(0, 1)
 
     def _update_behaviour(self, start: Belief) -> Metrics:
@@ -182,7 +205,8 @@ class TPC:
         return torch.stack(features[1:]), log_pi
 
     def _codes(self, obs: Tensor) -> Tensor:
-        return self.code(self.encoder(obs[:, -RGB:]))
+        codes: Tensor = self.code(self.encoder(obs[:, -RGB:]))
+        return codes
 
     @torch.no_grad()
     def encode(self, obs: np.ndarray | Tensor) -> Tensor:
@@ -195,16 +219,17 @@ class TPC:
         code = self.encode(obs)
         nothing, no_action = self.rssm.nothing(len(code)), code.new_zeros(len(code), self.setup.action_dim)
         belief = Belief(self.rssm.remember(nothing, no_action), code)
-        return self._repeat * self.critic(belief.feature)
+        value: Tensor = self._repeat * self.critic(belief.feature)
+        return value
 
     def controller(self) -> Remembering:
         return Remembering(self.encoder, self.code, self.rssm, self.actor, self.setup.action_dim)
 
     def state_dict(self) -> dict[str, Any]:
         memory = None if self.memory is None else dict(self.memory)
-        return pack(self.modules, self.optimizers, self.generator, self.updates) | {"memory": memory}
+        return agent_state(self.modules, self.optimizers, self.generator, self.updates) | {"memory": memory}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.updates = unpack(state, self.modules, self.optimizers, self.generator)
+        self.updates = restore_agent(state, self.modules, self.optimizers, self.generator)
         memory = state["memory"]
         self.memory = None if memory is None else {name: memory[name].to(self.device) for name in ("h", "s", "action")}

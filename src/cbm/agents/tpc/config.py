@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal
 
 from cbm.errors import CBMError
-from cbm.ranges import Count, CountOrZero, Positive, Range, Share, Weight, Width
-from cbm.settings import Checked
+from cbm.schema.ranges import Count, CountOrZero, Positive, Range, Share, Weight, Width
+from cbm.schema.tree import Checked
 
 
 @dataclass(frozen=True)
@@ -25,9 +25,9 @@ class TPCConfig(Checked):
     discount: Share = 0.99
     """Per agent step (TPC)."""
     lr: Positive = 6e-4
-    """Adam, of the model: encoder, recurrent model, reward (TPC)."""
+    """Learning rate of the model: encoder, recurrent model, reward (TPC)."""
     behaviour_lr: Positive = 8e-5
-    """Adam, of actor and value (TPC)."""
+    """Learning rate of actor and value (TPC)."""
     clip: Positive = 100.0
     """Largest norm of a gradient (TPC)."""
     feature_dim: Width = 30
@@ -35,57 +35,58 @@ class TPCConfig(Checked):
     memory_dim: Width = 200
     """Length of the deterministic part, and of the layers around it (TPC)."""
     hidden_dim: Width = 400
-    """Of the layers of reward (2), value (3) and actor (4) (TPC)."""
+    """Width of the layers of reward (2), value (3) and actor (4) (TPC)."""
     conv_channels: Annotated[int, Range(1, 1_024)] = 32
-    """Of the first convolution; each has twice as many as the one before it (TPC)."""
+    """Channels of the first convolution; each further one has twice as many (TPC)."""
     conv_layers: Annotated[int, Range(1, 8)] = 4
-    """4x4 convolutions of stride 2 (TPC)."""
+    """Number of 4x4 convolutions of stride 2 (TPC)."""
     code_noise: Weight = 0.2
     """Standard deviation of the noise on codes in the contrastive losses (TPC)."""
     negatives: Literal["step", "all"] = "step"
-    """What a code is told apart from: the other sequences at its step (TPC), or all steps of all sequences."""
+    """What a code is compared with: the other sequences at its step (TPC), or all steps of all sequences."""
     warm_up: Annotated[int, Range(0, 10_000)] = 5
     """Steps of a sequence before the prior must predict (TPC)."""
     consistency_weight: Weight = 0.1
-    """Of the prior's log-likelihood (TPC)."""
+    """Weight of the prior's log-likelihood (TPC)."""
     consistency_start: Weight = 0.05
     """Its weight at the first update (TPC)."""
     reward_weight: Weight = 1.0
-    """Of the reward's log-likelihood (TPC)."""
+    """Weight of the reward's log-likelihood (TPC)."""
     centring_weight: Weight = 0.01
-    """Of the squared mean code (TPC)."""
+    """Weight of the squared mean code (TPC)."""
     mean_reward: bool = False
     """Whether rewards are divided by the action repeat, so that they lie in [0, 1]; TPC sums them over it."""
     model_first: CountOrZero = 2_000
-    """Updates that train the model alone, at once when the random steps are over; consistency gains weight (TPC)."""
+    """Updates of the model alone, in one go after the random steps; the weight of consistency rises during them
+    (TPC)."""
     imagined: Count = 50
     """Sequences of a batch whose steps imagination starts from (TPC)."""
     horizon: Annotated[int, Range(2, 1_000)] = 15
-    """Steps imagined (TPC)."""
+    """Imagined steps (TPC)."""
     return_lambda: Share = 0.95
     """lambda of the returns (TPC)."""
     target_every: Count = 100
     """Updates between copies of the value network to its target (TPC)."""
     first_std: Positive = 5.0
-    """Standard deviation with which the actor begins, before its tanh (Dreamer, which TPC builds on)."""
+    """Initial standard deviation of the actor, before its tanh (Dreamer, which TPC builds on)."""
     exploration: Weight = 0.3
-    """Standard deviation of the noise on actions in training, beside the actor's own (TPC)."""
+    """Standard deviation of the noise added to actions in training, on top of the actor's own (TPC)."""
     mixed_precision: bool = False
-    """Convolutions in bfloat16: faster on processors that have it, as `cbm doctor` tells. Untested on CUDA."""
+    """Run convolutions in bfloat16: faster on processors that support it (see `cbm doctor`). Untested on CUDA."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.length <= self.warm_up:
-            raise CBMError(f"agent.length is {self.length}, but the first {self.warm_up} steps (agent.warm_up) warm up")
+            raise CBMError(f"agent.length ({self.length}) must be larger than agent.warm_up ({self.warm_up})")
 
     @property
     def first_updates(self) -> int:
         return self.model_first
 
     def laptop(self) -> TPCConfig:
-        """For two cores: a fiftieth of the frames in an update, smaller networks, and a policy that learns from that.
+        """For two cores: a fiftieth of the frames per update, smaller networks, and a policy that learns from that.
 
-        Each code is told apart from all steps of all sequences, since there are few; rewards weigh as much in the model
+        Each code is compared with all steps of all sequences, since there are few; rewards weigh as much in the model
         as where they are summed over 8 steps, without making values large; returns look ahead over less time; and
         the actor begins where its tanh is not flat. See docs/methods/tpc.md for what each was measured to do.
         """

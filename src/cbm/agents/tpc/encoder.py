@@ -8,10 +8,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from cbm import chunks
 from cbm.errors import CBMError
-from cbm.nets import initialise
-from cbm.ops import channels_last
+from cbm.learning import chunks
+from cbm.learning.nets import initialise
+from cbm.learning.ops import channels_last
 
 _KERNEL, _STRIDE = 4, 2
 
@@ -33,11 +33,12 @@ class FrameEncoder(nn.Module):
                 "ones (--env.size) or fewer of these (--agent.conv_layers)"
             )
         self.convs = nn.ModuleList(convs).apply(initialise)
-        self.features = inputs * sides[0] * sides[1]
+        self.feature_count = inputs * sides[0] * sides[1]
         self.mixed_precision = mixed_precision
 
     def forward(self, obs: Tensor) -> Tensor:
-        return chunks.run([chunks.Work(self._convolve, (obs,), tuple(self.parameters()))])[0]
+        features: Tensor = chunks.run([chunks.Work(self._convolve, (obs,), tuple(self.parameters()))])[0]
+        return features
 
     def _convolve(self, obs: Tensor) -> Tensor:
         x = channels_last(obs).float() / 255.0 - 0.5

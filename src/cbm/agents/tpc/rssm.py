@@ -9,14 +9,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from cbm.nets import initialise
+from cbm.learning.nets import initialise
 
 RGB = 3  # channels of the newest frame, which is all that the encoder sees
 MIN_STD = 1e-4  # keeps logarithms finite
 
 
 class Belief(NamedTuple):
-    """What the agent knows: h, which remembers, and s, which is drawn anew at every step."""
+    """What the agent knows: h, which remembers, and s, which is drawn at every step."""
 
     h: Tensor  # (B, H)
     s: Tensor  # (B, S)
@@ -62,7 +62,8 @@ class RSSM(nn.Module):
 
     def remember(self, belief: Belief, action: Tensor) -> Tensor:
         """h one step on, before the image is seen."""
-        return self.cell(F.elu_(self.inputs(torch.cat([belief.s, action], dim=-1))), belief.h)
+        h: Tensor = self.cell(F.elu_(self.inputs(torch.cat([belief.s, action], dim=-1))), belief.h)
+        return h
 
     def predict(self, h: Tensor) -> Prior:
         """What the image will be."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cbm.conditions import Conditions
+from cbm.envs.conditions import Conditions
 from cbm.envs.distractions.background import Background
 from cbm.envs.distractions.base import Distraction, DistractionConfig, Scene
 from cbm.envs.distractions.camera import Camera
@@ -58,7 +58,7 @@ def parts_of(conditions: Conditions) -> tuple[str, ...]:
 
 
 def shows_videos(conditions: Conditions) -> bool:
-    """Whether there are training and unseen videos to tell apart."""
+    """Whether there are training and unseen videos to distinguish."""
     return any(DISTRACTIONS[part].shows_videos for part in parts_of(conditions))
 
 

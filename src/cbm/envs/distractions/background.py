@@ -11,7 +11,7 @@ import numpy as np
 from PIL import Image
 
 from cbm.envs.distractions.base import Distraction, DistractionConfig, Scene
-from cbm.envs.sky import SKY_SIZE, Sky, first_face, pyramid
+from cbm.envs.rendering.sky import SKY_SIZE, Sky, first_face, pyramid
 from cbm.envs.videos import Clip, VideoSource, open_source
 from cbm.errors import CBMError, UnknownChoice
 
@@ -27,7 +27,7 @@ CACHED_FRAMES = 1024  # of 120 kB each at the size that `fast` asks for; shared 
 class Background(Distraction):
     """A video drawn uniformly from the first `num_videos`, or from those named.
 
-    Static: one frame of it. Dynamic: it plays to and fro.
+    Static: one frame of it. Dynamic: it plays back and forth.
     """
 
     options = frozenset({"num_videos", "video_names", "video_alpha", "dynamic", "videos"})

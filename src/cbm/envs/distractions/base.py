@@ -11,7 +11,7 @@ import numpy as np
 if TYPE_CHECKING:
     import mujoco
 
-    from cbm.envs.sky import Sky
+    from cbm.envs.rendering.sky import Sky
 
 
 @dataclass

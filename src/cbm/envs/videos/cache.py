@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import errno
 import os
-import tempfile
 import zlib
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 
 from cbm.errors import CBMError
+from cbm.system.files import aside
 
 FOOTER = 4  # bytes after the array in the .npy file: the CRC-32 of everything before
 
@@ -47,7 +46,7 @@ def cached_array(path: Path, make: Callable[[], np.ndarray]) -> np.ndarray:
 
 
 def _open(path: Path) -> np.ndarray | None:
-    """None if there is no whole file."""
+    """None if there is no complete file."""
     try:
         if not _intact(path):
             return None
@@ -85,11 +84,9 @@ def _intact(path: Path) -> bool:
 
 
 def _write(path: Path, frames: np.ndarray) -> None:
-    temporary: str | None = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.stem}-", suffix=".tmp", dir=path.parent)
-        with os.fdopen(handle, "w+b") as file:
+        with aside(path) as made, made.open("w+b") as file:
             np.save(file, np.ascontiguousarray(frames), allow_pickle=False)
             file.seek(0)
             checksum = 0
@@ -98,13 +95,8 @@ def _write(path: Path, frames: np.ndarray) -> None:
             file.write(checksum.to_bytes(FOOTER, "little"))
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, path)
     except OSError as error:
         raise CBMError(
             f"cannot write to the video cache {path.parent} ({error.strerror or error}). "
             "Make room or choose another directory: CBM_CACHE=/some/dir."
         ) from error
-    finally:
-        if temporary is not None:
-            with suppress(FileNotFoundError):
-                os.unlink(temporary)

@@ -36,9 +36,9 @@ from .davis import FRAMES, LISTS, DavisSource, default_root, find_frames
 
 DAVIS_URL = "https://data.vision.ee.ethz.ch/csergi/share/davis/DAVIS-2017-trainval-480p.zip"
 BLOCK = 1 << 18
-ATTEMPTS = 5  # in a row that bring nothing, before we give up; a transfer that broke off goes on where it stopped
+ATTEMPTS = 5  # without progress in a row before we give up; an interrupted transfer continues where it stopped
 NETWORK_ERRORS = (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError, ssl.SSLError)
-AGAIN = "What has arrived is kept: run the same command again to go on."
+AGAIN = "What has arrived is kept: run the same command again to continue."
 
 
 def download_davis(
@@ -72,7 +72,7 @@ def download_davis(
                 _unpack(part, destination, bar)
             except BaseException as error:
                 if isinstance(error, BadArchive):
-                    _remove(part)  # or the next try would go on from a wrong file
+                    _remove(part)  # or the next try would continue a wrong file
                 raise
         _remove(part)
     except OSError as error:
@@ -208,7 +208,7 @@ def _check_sum(part: Path, expected: str | None) -> None:
 
 
 def _unpack(archive: Path, destination: Path, bar: Progress) -> None:
-    """Into a folder beside the destination, then renamed. zipfile compares each member's CRC-32 as it is read."""
+    """Into a folder next to the destination, then renamed. zipfile compares each member's CRC-32 as it is read."""
     temporary = Path(tempfile.mkdtemp(prefix=f".{destination.name}-", dir=destination.parent))
     try:
         with zipfile.ZipFile(archive) as bundle:

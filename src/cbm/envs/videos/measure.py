@@ -14,7 +14,7 @@ from .clips import SPLITS, Clip, VideoSource
 # A camera of 45 degrees, dm_control's default, sees this part of the width of a face of the sky: tan(45 / 2 degrees).
 SEEN = 0.41421
 PIXELS = 84
-SKY_SIZE = 800  # what the background is stretched to before it is seen; as in `cbm.envs.sky`, which needs MuJoCo
+SKY_SIZE = 800  # what the background is stretched to before it is seen; as in `rendering.sky`, which needs MuJoCo
 EDGE = 9.0  # grey levels per pixel from which a slope is an edge
 SHADES = 8  # of each of red, green and blue, for the entropy
 WAVES = (4, 40)  # cycles per picture between which the spectrum's slope is fitted

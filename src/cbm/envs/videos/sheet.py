@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from PIL import Image, ImageDraw
 
+from cbm.envs.rendering.pictures import picture_grid
+
 from .clips import Split, VideoSource
 
 LABEL = 12  # pixels under each tile for the clip's name
@@ -14,13 +16,11 @@ def contact_sheet(
 ) -> Image.Image:
     """The middle frame of every clip (or of the first `limit`), with its name."""
     names = source.names(split)[:limit]
-    rows = -(-len(names) // columns)
-    sheet = Image.new("RGB", (min(columns, len(names)) * tile, rows * (tile + LABEL)), "white")
+    clips = [source.clip(name) for name in names]
+    middles = [clip[len(clip) // 2] for clip in clips]
+    sheet = picture_grid(middles, columns, (tile, tile), Image.Resampling.LANCZOS, below=LABEL)
     pen = ImageDraw.Draw(sheet)
     for i, name in enumerate(names):
-        clip = source.clip(name)
         x, y = i % columns * tile, i // columns * (tile + LABEL)
-        picture = Image.fromarray(clip[len(clip) // 2]).resize((tile, tile), Image.Resampling.LANCZOS)
-        sheet.paste(picture, (x, y))
         pen.text((x + 2, y + tile), name.rpartition("/")[2][: tile // 6], fill="black")
     return sheet

@@ -1,6 +1,5 @@
 // State, filters, and what happens when new numbers arrive.
 
-const KNOWN_METHODS = ["drqv2+cbm", "drqv2", "drq+cbm", "drq", "proto", "svea", "tpc"];
 const KEY_OF = {
   task: (run) => run.task,
   method: (run) => run.method,
@@ -35,8 +34,7 @@ function take(data) {
   page.runs = data.runs;
   page.combined.clear();
   for (const run of page.runs) run.analysed = run.series.find((series) => "ch_index" in series.values || "state_r2" in series.values) ?? null;
-  const rank = (method) => (KNOWN_METHODS.includes(method) ? KNOWN_METHODS.indexOf(method) : KNOWN_METHODS.length);
-  page.methods = unique(page.runs.map(KEY_OF.method)).sort((a, b) => rank(a) - rank(b) || text_order(a, b));
+  page.methods = unique(page.runs.map(KEY_OF.method)).sort(text_order);
   page.distractions = unique(page.runs.map(KEY_OF.distraction));
   document.title = `${data.title} – CBM-RL`;
   $("title").textContent = data.title;

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
-from types import TracebackType
 from typing import Protocol, Self
 
 from cbm.errors import choose
@@ -15,7 +14,7 @@ __all__ = ["LAUNCHERS", "Job", "Launcher", "Resources", "make_launcher"]
 
 
 class Launcher(Protocol):
-    """Starts jobs and tells how they ended. Used as a context: what it holds is let go at the end."""
+    """Starts jobs and reports how they ended. Used as a context: what it holds is released at the end."""
 
     threads: int  # of each job
 
@@ -36,12 +35,10 @@ class Launcher(Protocol):
 
     def __enter__(self) -> Self: ...
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    def __exit__(self, *error: object) -> None: ...
 
 
-LAUNCHERS: dict[str, str] = {"local": "cbm.studies.launch.local:Local", "ray": "cbm.studies.launch.head_start:launcher"}
+LAUNCHERS: dict[str, str] = {"local": "cbm.studies.launch.local:Local", "ray": "cbm.studies.launch.ray:Ray"}
 
 
 def make_launcher(name: str, resources: Resources) -> Callable[[], Launcher]:

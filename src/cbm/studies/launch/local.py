@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import time
-from types import TracebackType
 from typing import Self
 
 from cbm.errors import CBMError
 from cbm.studies.launch.process import Job, Resources, begin, ended
 from cbm.studies.store import Ended
+from cbm.system.cores import cores
 
 _PAUSE = 0.05  # seconds between two looks at the processes
 
@@ -51,12 +50,5 @@ class Local:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.stop()  # after an error in the driver; otherwise there is nobody left
-
-
-def cores() -> int:
-    """Those that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

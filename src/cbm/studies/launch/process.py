@@ -1,4 +1,4 @@
-"""One run as a process of its own, wherever that is."""
+"""One run as a separate process, on whatever machine."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from cbm.child import PYTHON, environment
-from cbm.files import make_folder, open_file
 from cbm.studies.store import Ended
+from cbm.system.child import PYTHON, environment
+from cbm.system.files import make_folder, open_file
 
 _STOPPED = (128 + signal.SIGTERM, 128 + signal.SIGINT, -signal.SIGTERM, -signal.SIGINT)
 
@@ -45,7 +45,7 @@ class Job:
 
 
 def begin(job: Job) -> subprocess.Popen[str]:
-    """Start the process. A session of its own, so that Ctrl-C reaches the driver only, which decides."""
+    """Start the process. It has its own session, so that Ctrl-C reaches only the driver, which decides."""
     path = Path(job.log)
     root = path.parents[1]  # of the studies
     make_folder(path.parent, root)
@@ -63,7 +63,7 @@ def begin(job: Job) -> subprocess.Popen[str]:
     assert process.stdin is not None
     try:
         process.stdin.write(json.dumps(asdict(job)) + "\n")
-        process.stdin.flush()  # and stays open: its end tells the worker that nobody waits for it any more
+        process.stdin.flush()  # and stays open: closing it tells the worker that nobody is waiting any more
     except BrokenPipeError:
         pass  # it is dead already, and its exit code says so
     return process

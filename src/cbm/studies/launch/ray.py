@@ -15,19 +15,23 @@ import time
 from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
-import ray
-from ray.cluster_utils import Cluster
-from ray.exceptions import NodeDiedError, RayError, TaskCancelledError
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
-from cbm.child import outside
-from cbm.errors import CBMError
-from cbm.studies.launch.local import cores
+from cbm.errors import CLUSTER_HINT, CBMError
 from cbm.studies.launch.process import Job, Resources, begin, ended
 from cbm.studies.store import Ended
+from cbm.system.child import outside
+from cbm.system.cores import cores
+
+try:
+    import ray
+    from ray.cluster_utils import Cluster
+    from ray.exceptions import NodeDiedError, RayError, TaskCancelledError
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+except ModuleNotFoundError as error:
+    raise CBMError(
+        f"--launcher ray needs Ray: {CLUSTER_HINT}. On one machine --launcher local does the same."
+    ) from error
 
 _PACKAGES = ("cbm-rl", "torch", "mujoco", "numpy")
 _PAUSE = 0.02  # seconds between two looks at a process
@@ -38,6 +42,8 @@ class Ray:
     """A cluster, found at an address or started here."""
 
     def __init__(self, resources: Resources) -> None:
+        if resources.cpus < 1 or resources.gpus < 0 or resources.jobs < 0:
+            raise CBMError("--cpus must be at least 1, --gpus and --jobs at least 0.")
         self.threads = resources.cpus
         self._resources = resources
         self._running: dict[Any, Job] = {}
@@ -54,8 +60,8 @@ class Ray:
             self._join(address)
             if not self.slots:
                 raise CBMError(
-                    f"no node has {self._resources.cpus} CPUs and {self._resources.gpus:g} GPUs, as a run was to "
-                    "have. Ask for less with --cpus and --gpus, or look at `ray status`."
+                    f"no node has {self._resources.cpus} CPUs and {self._resources.gpus:g} GPUs, which a run "
+                    "asks for. Ask for less with --cpus and --gpus, or look at `ray status`."
                 )
         except BaseException:
             self._leave()
@@ -73,9 +79,7 @@ class Ray:
         if address is not None:
             check_nodes(self._resources.root)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._leave()
 
     def _leave(self) -> None:
@@ -109,7 +113,7 @@ class Ray:
 
 
 def _start(resources: Resources) -> Cluster:
-    """A cluster of this machine, without what `ray.init` would start beside it: autoscaler and log monitor.
+    """A cluster on this machine, without the autoscaler and the log monitor that `ray.init` would also start.
 
     Each is a process of Python that imports Ray, on cores where runs would rather compute.
     """

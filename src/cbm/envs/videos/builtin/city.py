@@ -6,31 +6,7 @@ import numpy as np
 
 from .canvas import Canvas, Shader
 from .landscape import bush, ridge_layer
-from .paint import (
-    HIGH,
-    LOW,
-    PAN,
-    SPAN,
-    Array,
-    Rng,
-    between,
-    by_look,
-    camera,
-    colour,
-    contrast,
-    cut,
-    film,
-    handheld,
-    patchy,
-    pick,
-    ramp,
-    smooth,
-    texture,
-    tint,
-    view_grid,
-    wave,
-    whole,
-)
+from .paint import *
 
 NIGHTS = (
     (("0a0d1c", "2c2a48", "5a3c34"), ("ffb45c", "ff7a3c", "fff0c8", "ff4a4a", "8fd0ff")),

@@ -5,32 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .canvas import Canvas, Shader
-from .paint import (
-    HIGH,
-    LOW,
-    SPAN,
-    Array,
-    Rng,
-    between,
-    by_look,
-    camera,
-    colour,
-    contrast,
-    cut,
-    film,
-    grid,
-    noise_line,
-    patchy,
-    pick,
-    ramp,
-    slope,
-    smooth,
-    texture,
-    tint,
-    view_grid,
-    wave,
-    whole,
-)
+from .paint import *
 
 SKIES = (  # zenith ... horizon, lit cloud, cloud's shadow
     (("1f5fb4", "5c9be0", "cfe6f5"), "ffffff", "8d9db3"),

@@ -5,26 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .canvas import MARGIN, Canvas, Shader
-from .paint import (
-    LOW,
-    SPAN,
-    Array,
-    Rng,
-    between,
-    by_look,
-    camera,
-    colour,
-    contrast,
-    cut,
-    film,
-    patchy,
-    pick,
-    ramp,
-    smooth,
-    texture,
-    tint,
-    wave,
-)
+from .paint import *
 
 GREENS = (  # ground, leaves, flowers, sun
     ("16301a", ("2f6a2c", "4f9a3c", "8cc04a", "1f4a24"), ("f4f0e0", "e8c030"), "f2f6c0"),

@@ -4,32 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .paint import (
-    SPAN,
-    Array,
-    Rng,
-    between,
-    by_look,
-    camera,
-    colour,
-    contrast,
-    cut,
-    film,
-    grid,
-    handheld,
-    patchy,
-    pick,
-    ramp,
-    slope,
-    smooth,
-    texture,
-    tint,
-    view_grid,
-    warp,
-    wave,
-    whole,
-    window,
-)
+from .paint import *
 
 STONES = (
     ("0b3d2e", "1f7a55", "8fd6a8", "0f5a3c", "06281d"),  # malachite

@@ -7,32 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from .canvas import Canvas, Point, Shader
-from .paint import (
-    HIGH,
-    LOW,
-    SPAN,
-    TEXTURE,
-    Array,
-    Rng,
-    between,
-    by_look,
-    camera,
-    colour,
-    contrast,
-    cut,
-    film,
-    grid,
-    patchy,
-    pick,
-    ramp,
-    shade_and_sun,
-    smooth,
-    texture,
-    tint,
-    view_grid,
-    wave,
-    whole,
-)
+from .paint import *
 
 TABLES = (
     ("2a1408", "7d5030", "d0a070"),

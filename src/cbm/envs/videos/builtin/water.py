@@ -5,34 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .canvas import Canvas, Shader
-from .paint import (
-    HIGH,
-    LOW,
-    SPAN,
-    TEXTURE,
-    Array,
-    Rng,
-    between,
-    by_look,
-    camera,
-    colour,
-    contrast,
-    cut,
-    film,
-    grid,
-    patchy,
-    pick,
-    ramp,
-    shade_and_sun,
-    slope,
-    smooth,
-    texture,
-    tint,
-    view_grid,
-    warp,
-    wave,
-    whole,
-)
+from .paint import *
 
 
 class LightNet:

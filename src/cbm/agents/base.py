@@ -1,0 +1,159 @@
+"""What agents have in common: their settings, how they are set up, what they take and give, what a checkpoint holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, Self
+
+import gymnasium as gym
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.optim import Adam
+
+from cbm.envs.tasks import Noise, Task
+from cbm.errors import CBMError
+from cbm.learning.nets import Encoder
+from cbm.schema.ranges import Count, CountOrZero, Length, Positive, Range, Share, Width
+from cbm.schema.tree import Checked
+from cbm.types import send
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What a run knows and a config does not."""
+
+    obs_shape: tuple[int, int, int]  # (3 * stack, H, W)
+    action_dim: int
+    action_repeat: int = 1  # rewards come summed over it; objectives see them divided by it
+    noise: Noise = field(default_factory=lambda: Noise(1.0, 0.1, 100_000))  # DrQ-v2's exploration, from tasks.py
+    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+    seed: int = 0
+
+    @classmethod
+    def of(cls, env: gym.Env[Any, Any], **others: Any) -> Self:
+        """Of an environment with observations (C, H, W) and a box of actions."""
+        obs, action = env.observation_space.shape, env.action_space.shape
+        if obs is None or len(obs) != 3 or action is None or len(action) != 1:
+            raise CBMError(f"an agent needs observations (C, H, W) and a box of actions, not {obs} and {action}.")
+        task, repeat = getattr(env.unwrapped, "task", None), getattr(env.unwrapped, "action_repeat", 1)
+        known = {"noise": task.noise} if isinstance(task, Task) else {}
+        return cls((obs[0], obs[1], obs[2]), action[0], repeat, **known | others)
+
+
+@dataclass(frozen=True)
+class AgentConfig(Checked):
+    """What every agent has. "Table" is the paper's "CBM list of hyperparameters"."""
+
+    batch_size: Annotated[int, Range(2, 65_536)] = 128
+    """Table."""
+    discount: Share = 0.99
+    """Per agent step (Table)."""
+    lr: Positive = 5e-4
+    """Learning rate of Adam, for everything (Table)."""
+    feature_dim: Width = 50
+    """Length of a latent (Table)."""
+    conv_channels: Annotated[int, Range(1, 1_024)] = 32
+    """Table."""
+    conv_strides: Annotated[tuple[Annotated[int, Range(1, 16)], ...], Length(1, 16)] = (2, 1, 1, 1)
+    """One 3x3 convolution per stride (Table)."""
+    hidden_dim: Width = 1024
+    """Width of the three-layer actor and critic heads (Table)."""
+    shift_pad: Annotated[int, Range(0, 64)] = 4
+    """Largest random shift in pixels (Table, "Random cropping padding")."""
+    actor_every: Count = 2
+    """Updates between updates of the actor (Table)."""
+    target_every: Count = 2
+    """Updates between updates of the target critic (Table)."""
+    target_rate: Annotated[float, Range(0, 1, above=True)] = 0.01
+    """How far the target critic moves each time (Table, "Critic soft-update rate")."""
+    updates_per_step: Annotated[float, Range(0, 1_000)] = 1.0
+    """Updates per agent step. The paper does not say; DrQ makes one."""
+    batch_episodes: CountOrZero = 0
+    """Draw each batch from at most this many episodes, chosen anew for each batch; 0: from all. What distinguishes
+    episodes, such as the background, then distinguishes few members of a batch, and a contrastive loss has to look at
+    the rest."""
+    mixed_precision: bool = False
+    """Run convolutions in bfloat16: faster on processors that support it (see `cbm doctor`). Untested on CUDA."""
+
+    def laptop(self) -> Self:
+        """For two cores: smaller networks and batches, a quarter of the updates, and a higher rate and faster targets
+        to make up for them. docs/results/recipe.md says what each was measured to do."""
+        return replace(
+            self,
+            conv_strides=(2, 2, 1, 1),
+            batch_size=64,
+            hidden_dim=256,
+            lr=1e-3,
+            updates_per_step=0.25,
+            target_every=1,
+            target_rate=0.02,
+        )
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Weights made inside depend on `seed` alone, and the global random state stays as it was."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield
+
+
+def make_encoder(config: AgentConfig, setup: Setup, kind: type[Encoder] = Encoder, **options: Any) -> Encoder:
+    """An encoder of these sizes; `options` are additional ones that `kind` has."""
+    sizes = config.feature_dim, config.conv_channels, config.conv_strides
+    return kind(setup.obs_shape, *sizes, config.mixed_precision, **options)
+
+
+def on_device(device: torch.device, **modules: nn.Module | None) -> dict[str, nn.Module]:
+    """Those of the modules that an agent has, by name, moved to `device`."""
+    return {name: module.to(device) for name, module in modules.items() if module is not None}
+
+
+def agent_state(
+    modules: Mapping[str, nn.Module], optimizers: Mapping[str, Adam], generator: torch.Generator, updates: int
+) -> dict[str, Any]:
+    """A nested dict of tensors and numbers from which `restore_agent` restores an agent bit for bit."""
+    return {
+        "modules": {name: dict(module.state_dict()) for name, module in modules.items()},
+        "optimizers": {
+            name: {str(i): dict(slots) for i, slots in optimizer.state_dict()["state"].items()}
+            for name, optimizer in optimizers.items()
+        },
+        "generator": generator.get_state(),
+        "updates": updates,
+    }
+
+
+def restore_agent(
+    state: Mapping[str, Any],
+    modules: Mapping[str, nn.Module],
+    optimizers: Mapping[str, Adam],
+    generator: torch.Generator,
+) -> int:
+    """Put a state of `agent_state` back; returns the number of updates."""
+    for name, module in modules.items():
+        module.load_state_dict(state["modules"][name])
+    for name, optimizer in optimizers.items():
+        slots = {int(i): values for i, values in state["optimizers"].get(name, {}).items()}
+        optimizer.load_state_dict({"state": slots, "param_groups": optimizer.state_dict()["param_groups"]})
+    generator.set_state(state["generator"].cpu())
+    return int(state["updates"])
+
+
+def as_batch(obs: np.ndarray | Tensor, device: torch.device) -> Tensor:
+    """One observation (C, H, W), or several (N, C, H, W), as several on `device`."""
+    tensor = send(torch.as_tensor(obs), device)
+    if tensor.dtype != torch.uint8 or tensor.ndim not in (3, 4):
+        raise CBMError(
+            f"an observation is a uint8 array (channels, height, width), or several of them; this is {tensor.dtype} "
+            f"of shape {tuple(tensor.shape)}."
+        )
+    return tensor if tensor.ndim == 4 else tensor[None]
+
+
+def as_actions(action: Tensor, obs: np.ndarray) -> np.ndarray:
+    """What `act` returns for `obs`: one action (A,) for one observation, else (N, A)."""
+    return action.cpu().numpy().reshape(*obs.shape[:-3], -1)

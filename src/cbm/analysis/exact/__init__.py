@@ -1,0 +1,1 @@
+"""The exact bisimulation metric of a small MDP, and CBM's distance beside it."""

@@ -1,0 +1,53 @@
+"""Which cluster an observation belongs to: that of the nearest prototype, or one of k-means where there are none."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from cbm.objectives.cbm import CBMConfig
+from cbm.types import PrototypeSpace
+
+PAPER_K = CBMConfig.prototypes  # for agents without prototypes
+_CROWD = 4  # k-means makes no more clusters than leave this many observations each
+
+
+def prototype_space(agent: Any) -> PrototypeSpace | None:
+    """The prototypes of an agent; None where it has none."""
+    objective = getattr(agent, "objective", None)
+    return None if objective is None else objective.prototype_space(agent.actor.mean)
+
+
+@dataclass(frozen=True)
+class Clusters:
+    """A cluster for each of N observations."""
+
+    labels: np.ndarray  # (N,)
+    k: int  # how many there could be
+    kind: str  # `prototypes` or `kmeans`
+    p: np.ndarray | None = None  # the predicted assignment, (N, K), where there are prototypes
+
+    def usage(self) -> np.ndarray:
+        """Share of the observations in each cluster, (K,)."""
+        return np.bincount(self.labels, minlength=self.k) / len(self.labels)
+
+    def describe(self) -> str:
+        return f"nearest of {self.k} prototypes" if self.kind == "prototypes" else f"k-means on latents, K = {self.k}"
+
+
+def cluster(z: Tensor, space: PrototypeSpace | None, k: int = PAPER_K) -> Clusters:
+    """Clusters of latents z (N, D)."""
+    if space is not None:
+        labels = space.similarity(z).argmax(dim=1).numpy()
+        return Clusters(labels, len(space.points), "prototypes", space.log_p(z).exp().numpy())
+    from sklearn.cluster import KMeans
+    from sklearn.exceptions import ConvergenceWarning
+
+    k = max(2, min(k, len(z) // _CROWD))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct latents than clusters: a collapse
+        return Clusters(KMeans(k, n_init=3, random_state=0).fit_predict(z.numpy()), k, "kmeans")

@@ -1,0 +1,165 @@
+"""What a representation knows: of the physical state, which it should, and of the background, which it should not."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cbm.analysis.probing.clusters import Clusters, cluster, prototype_space
+from cbm.analysis.probing.probe import Probe
+from cbm.config.build import one_thread
+from cbm.types import Agent
+
+_BATCH = 256
+_FOLDS = 5  # of moments, for the background
+_BLOCK = 8  # neighbouring moments stay together
+_STILL = 1e-6  # a number of the state that varies less than this is not asked for
+
+
+def measure(agent: Agent, probe: Probe) -> dict[str, Any]:
+    """The numbers of one analysis, as they go to analysis.jsonl. None where a number does not exist."""
+    from threadpoolctl import threadpool_limits
+
+    with one_thread(), threadpool_limits(1):  # sums in one order: the same bits on every number of cores
+        z = in_batches(agent.encode, probe.obs)
+        found: dict[str, Any] = {
+            "observations": len(probe),
+            "moments": len(np.unique(probe.moment)),
+            "backgrounds": len(probe.backgrounds),
+        }
+        if not torch.isfinite(z).all():  # training is about to stop, and says why
+            return found | dict.fromkeys(("ch_index", "background_accuracy", "state_r2"))
+        clusters = cluster(z, prototype_space(agent))
+        latents = z.numpy().astype(np.float64)
+        return found | _cluster_numbers(clusters, probe) | _probe_numbers(latents, probe)
+
+
+def in_batches(function: Callable[[np.ndarray], Tensor], obs: np.ndarray) -> Tensor:
+    """`function` of observations (N, C, H, W), some at a time: (N, ...) on the CPU."""
+    parts = np.array_split(obs, -(-len(obs) // _BATCH))
+    return torch.cat([function(part).float().cpu() for part in parts])
+
+
+def _cluster_numbers(clusters: Clusters, probe: Probe) -> dict[str, Any]:
+    usage = clusters.usage()
+    entropy = -np.sum(usage * np.log(usage, where=usage > 0, out=np.zeros_like(usage)))
+    p = clusters.p
+    soft = None if p is None else float(-(p * np.log(np.maximum(p, 1e-30))).sum(axis=1).mean())
+    return {
+        "clusters": clusters.kind,
+        "k": clusters.k,
+        "clusters_used": int((usage > 0).sum()),
+        "usage_entropy": float(entropy),
+        "p_entropy": soft,
+        "ch_index": ch_index(probe.state, clusters.labels),
+        "ch_index_standardised": ch_index(standardised(probe.state), clusters.labels),
+        "same_cluster": same_cluster(clusters.labels, probe.moment),
+        "same_cluster_chance": float(np.sum(usage**2)),
+    }
+
+
+def _probe_numbers(z: np.ndarray, probe: Probe) -> dict[str, Any]:
+    return {
+        "distraction_ratio": distraction_ratio(z, probe.moment),
+        "background_accuracy": background_accuracy(z, probe),
+        "background_chance": 1.0 / len(probe.backgrounds) if len(probe.backgrounds) > 1 else None,
+        "state_r2": state_r2(z, probe),
+    }
+
+
+def ch_index(state: np.ndarray, labels: np.ndarray) -> float | None:
+    """The Calinski-Harabasz index of physical states (N, S) in clusters (N,); None where it is not defined.
+
+    K of the formula is the number of clusters that have a member.
+    """
+    from sklearn.metrics import calinski_harabasz_score
+
+    if not state.shape[1] or not 2 <= len(np.unique(labels)) < len(labels):
+        return None
+    return float(calinski_harabasz_score(state, labels))
+
+
+def standardised(state: np.ndarray) -> np.ndarray:
+    """Each number of the state with mean 0 and standard deviation 1; those that stand still are left out."""
+    moving = state[:, state.std(axis=0) > _STILL]
+    return (moving - moving.mean(axis=0)) / moving.std(axis=0)
+
+
+def same_cluster(labels: np.ndarray, moment: np.ndarray) -> float | None:
+    """How often two pictures of one physical moment, before different backgrounds, fall into the same cluster."""
+    pairs = _pairs(moment)
+    return None if pairs is None else float((labels[pairs[0]] == labels[pairs[1]]).mean())
+
+
+def distraction_ratio(z: np.ndarray, moment: np.ndarray) -> float | None:
+    """How far the background moves a latent: mean squared distance between pictures of one moment, over that between
+    any two. 0: the background does not matter. 1: nothing else does."""
+    pairs = _pairs(moment)
+    spread = 2.0 * z.var(axis=0).sum()
+    if pairs is None or spread == 0.0:
+        return None
+    return float(np.square(z[pairs[0]] - z[pairs[1]]).sum(axis=1).mean() / spread)
+
+
+def _pairs(moment: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """All pairs of different observations of one moment."""
+    order = np.argsort(moment, kind="stable")
+    groups = np.split(order, np.flatnonzero(np.diff(moment[order])) + 1)
+    pairs = [(a, b) for group in groups for i, a in enumerate(group) for b in group[i + 1 :]]
+    return (np.array([a for a, _ in pairs]), np.array([b for _, b in pairs])) if pairs else None
+
+
+def background_accuracy(z: np.ndarray, probe: Probe) -> float | None:
+    """Accuracy of a logistic regression from latents to the background, on moments that it was not fitted to.
+
+    Every background occurs with every moment, so the state does not help and chance is 1 / backgrounds. The held-out
+    moments are of the same episodes: the very pictures behind them have been seen, which gives the probe every chance.
+    """
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    if len(probe.backgrounds) < 2:
+        return None
+    moments, index = np.unique(probe.moment, return_inverse=True)
+    fold = index // _BLOCK % _FOLDS
+    right = np.zeros(len(z), bool)
+    labels = probe.background.astype(str)
+    for held_out in range(min(_FOLDS, -(-len(moments) // _BLOCK))):
+        test = fold == held_out
+        if test.all():
+            return None
+        model = make_pipeline(StandardScaler(), LogisticRegression(C=1.0, max_iter=300))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            right[test] = model.fit(z[~test], labels[~test]).predict(z[test]) == labels[test]
+    return float(right.mean())
+
+
+def state_r2(z: np.ndarray, probe: Probe) -> float | None:
+    """R^2 of a ridge regression from latents to the physical state, on episodes that it was not fitted to.
+
+    The mean over the numbers of the state. In each fold one episode of random actions and one of the agent are out.
+    """
+    from sklearn.linear_model import Ridge
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    state = standardised(probe.state) if probe.state.shape[1] else probe.state
+    episodes = np.unique(probe.episode)
+    fold = np.searchsorted(episodes, probe.episode) % max(1, len(episodes) // 2)
+    if not state.shape[1] or len(np.unique(fold)) < 2:
+        return None
+    predicted = np.zeros_like(state)
+    for held_out in np.unique(fold):
+        test = fold == held_out
+        model = make_pipeline(StandardScaler(), Ridge(alpha=10.0))
+        predicted[test] = model.fit(z[~test], state[~test]).predict(z[test]).reshape(-1, state.shape[1])
+    error = np.square(state - predicted).sum(axis=0) / np.square(state - state.mean(axis=0)).sum(axis=0)
+    return float(1.0 - error.mean())

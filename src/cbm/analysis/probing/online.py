@@ -1,0 +1,50 @@
+"""Analyses while a run is trained. They use a copy of the agent and their own environments, and change nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from cbm.analysis.probing.measures import measure
+from cbm.analysis.probing.probe import Probe, showings
+from cbm.config import RunConfig
+from cbm.config.build import Shapes, load_weights, make_run_agent
+from cbm.evaluation.workers import Workers
+from cbm.runs import checkpoint
+from cbm.types import Agent
+
+
+class Analyzer:
+    """Has the probe played by the workers of the evaluations, and measures."""
+
+    def __init__(self, config: RunConfig, shapes: Shapes, workers: Workers) -> None:
+        self._config, self._shapes, self._workers = config, shapes, workers
+        self._agent: Agent | None = None
+        self._random: list[Probe] = []  # the half that is the same each time
+
+    def probe(self, state: Mapping[str, Any], env_step: int, stop: Callable[[], bool] = lambda: False) -> Probe:
+        """The probe of an agent with this state; `agent` then is that agent."""
+        if self._agent is None:
+            self._agent = make_run_agent(self._config, self._shapes)
+        load_weights(self._agent, state)
+        seed = self._config.seed
+        jobs = [*([] if self._random else showings(seed, random=True)), *showings(seed, random=False)]
+        parts = [*self._random, *self._workers.play(state, jobs, env_step, stop)]
+        self._random = parts[: len(parts) // 2]
+        return Probe.join(parts)
+
+    @property
+    def agent(self) -> Agent:
+        assert self._agent is not None
+        return self._agent
+
+    def measure(
+        self, state: Mapping[str, Any], env_step: int, stop: Callable[[], bool] = lambda: False
+    ) -> dict[str, Any]:
+        """The numbers of one analysis. `stop` may break it off with `Interrupted`."""
+        before = checkpoint.random_state()
+        try:
+            probe = self.probe(state, env_step, stop)
+            return measure(self.agent, probe)
+        finally:
+            checkpoint.set_random_state(before)

@@ -1,0 +1,85 @@
+"""A run under examination: its newest checkpoint, the probe that it was shown, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from cbm.analysis.figures.style import thousands
+from cbm.analysis.probing.clusters import Clusters, cluster, prototype_space
+from cbm.analysis.probing.measures import in_batches, measure
+from cbm.analysis.probing.online import Analyzer
+from cbm.analysis.probing.probe import EPISODES, Probe
+from cbm.config import RunConfig, to_json
+from cbm.config.build import Shapes, one_thread, worker_count
+from cbm.evaluation.workers import Workers
+from cbm.runs.load import find_run, load_checkpoint
+from cbm.runs.read import Run
+from cbm.types import Agent, PrototypeSpace
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Everything that the figures of one run are drawn from."""
+
+    run: Run
+    config: RunConfig
+    agent: Agent
+    env_step: int
+    replay: dict[str, Any] | None  # what replay held at the checkpoint; None of an agent of the zoo
+    probe: Probe
+    z: Tensor  # (N, D)
+    value: np.ndarray  # (N,)
+    space: PrototypeSpace | None
+    clusters: Clusters
+    findings: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        """For a legend."""
+        return f"{self.run.agent}, seed {self.run.seed}"
+
+    @property
+    def title(self) -> str:
+        where = f"{self.run.task}, {self.run.distraction}"
+        return f"{self.run.agent} on {where}, seed {self.run.seed}, {thousands(self.env_step)} environment steps"
+
+
+def names(subjects: Sequence[Subject]) -> list[str]:
+    """For a legend: agent and seed, and task and distraction where they differ."""
+    places = [f"{each.run.task}, {each.run.distraction}" for each in subjects]
+    many = len(set(places)) > 1
+    return [f"{each.name}, {place}" if many else each.name for each, place in zip(subjects, places, strict=True)]
+
+
+def examine(run: Run) -> Subject:
+    """Show the probe to the newest checkpoint of a run. A `CBMError` says why that cannot be done."""
+    config, env_step, state = load_checkpoint(find_run(run.path), plays=True)
+    obs, action = state["shapes"]
+    workers = Workers(to_json(config), worker_count(EPISODES, config.training.eval_workers))
+    analyzer = Analyzer(config, Shapes(tuple(obs), action), workers)
+    try:
+        probe = analyzer.probe(state["agent"], env_step)
+    finally:
+        workers.close()
+    agent = analyzer.agent
+    with one_thread():
+        z, value = in_batches(agent.encode, probe.obs), in_batches(agent.value, probe.obs)
+    space = prototype_space(agent)
+    return Subject(
+        run=run,
+        config=config,
+        agent=agent,
+        env_step=env_step,
+        replay=state.get("replay"),
+        probe=probe,
+        z=z,
+        value=value.squeeze(1).numpy(),
+        space=space,
+        clusters=cluster(z, space),
+        findings=measure(agent, probe),
+    )

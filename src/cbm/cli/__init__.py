@@ -1,0 +1,128 @@
+"""The command `cbm`: a table of verbs, each a thin function in a module that loads only when it is asked for."""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import signal
+import sys
+import tempfile
+import threading
+from contextlib import suppress
+from difflib import get_close_matches
+from importlib import import_module
+from pathlib import Path
+from typing import NamedTuple
+
+from cbm import __version__
+from cbm.errors import TRAIN_HINT, CBMError
+
+
+class Verb(NamedTuple):
+    module: str
+    function: str
+    help: str
+    rewrite: str | None = None  # a function of the module that changes the words before they are parsed
+
+
+SHELLS = ("bash", "zsh")
+VERBS: dict[str, Verb] = {
+    "doctor": Verb("cbm.cli.suite", "doctor", "check this machine, and say how to fix what is wrong"),
+    "preview": Verb("cbm.cli.suite", "preview", "draw a contact sheet or a film of what the agent will see"),
+    "videos": Verb("cbm.cli.suite", "videos", "list, show, measure and download background videos"),
+    "train": Verb("cbm.cli.train", "train", "train an agent, or resume a run", "train_words"),
+    "eval": Verb("cbm.cli.train", "evaluate", "play episodes with a trained agent"),
+    "record": Verb("cbm.cli.train", "record", "film a trained agent"),
+    "robustness": Verb("cbm.cli.robustness", "robustness", "measure returns in a grid of conditions"),
+    "export": Verb("cbm.cli.export", "export", "write a trained policy to one file: ONNX or PyTorch"),
+    "analyze": Verb("cbm.cli.analyze", "analyze", "show what agents have learned: figures of their latents"),
+    "bisimulation": Verb("cbm.cli.analyze", "bisimulation", "compare CBM's distance with the exact metric"),
+    "plot": Verb("cbm.cli.plot", "plot", "draw learning curves and scores of runs"),
+    "report": Verb("cbm.cli.report", "report", "write one self-contained page about runs"),
+    "watch": Verb("cbm.cli.report", "watch", "serve the same page live during training"),
+    "zoo": Verb("cbm.cli.zoo", "zoo", "list, show, add, push and pull trained agents"),
+    "study": Verb("cbm.cli.study", "study", "run the paper's experiments on one machine or many", "expand_overrides"),
+    "bench": Verb("cbm.cli.bench", "bench", "measure speed on this machine against a plain reference"),
+}
+
+
+_NO_MEMORY = ("can't allocate memory", "out of memory", "not enough memory")  # as PyTorch says it
+_SMALLER = "Try a smaller --agent.batch_size, --agent.hidden_dim or --env.size, or --preset laptop."
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one verb; exit status 2 for a mistake on the command line, 1 for anything else that a person can fix."""
+    argv = sys.argv[1:] if argv is None else argv
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # see `leave_current_folder`
+    if not argv or argv[0] in ("-h", "--help", "help"):
+        print(_usage())
+        return 0
+    if argv[0] in ("-V", "--version"):
+        print(f"cbm-rl {__version__}")
+        return 0
+    if argv[0] == "--print-completion":
+        return _print_completion(argv[1:])
+    name, rest = argv[0], argv[1:]
+    if name not in VERBS:
+        near = get_close_matches(name, VERBS, n=1)
+        hint = f" Did you mean `cbm {near[0]}`?" if near else ""
+        print(f"cbm: there is no verb {name!r}.{hint}\n\n{_usage()}", file=sys.stderr)
+        return 2
+    verb = VERBS[name]
+    atexit.register(gc.freeze)  # the collection at Python's end then skips all that is loaded: 0.8 s after training
+    try:
+        import tyro
+
+        module = import_module(verb.module)
+        words = rest if verb.rewrite is None else getattr(module, verb.rewrite)(rest)
+        status = tyro.cli(getattr(module, verb.function), args=words, prog=f"cbm {name}", description=verb.help)
+    except CBMError as error:
+        print(f"cbm {name}: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"cbm {name}: {where}{error.strerror or error}", file=sys.stderr)
+        return 1
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.startswith("cbm"):
+            raise
+        print(f"cbm {name} needs {error.name}: {TRAIN_HINT}", file=sys.stderr)
+        return 1
+    except MemoryError:
+        print(f"cbm {name}: there is not enough memory. {_SMALLER}", file=sys.stderr)
+        return 1
+    except RuntimeError as error:
+        if not any(words in str(error) for words in _NO_MEMORY):
+            raise
+        print(f"cbm {name}: there is not enough memory. {_SMALLER}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # it ends now, however often it is asked
+        print("stopped", file=sys.stderr)
+        return 130
+    return int(status or 0)
+
+
+def _print_completion(words: list[str]) -> int:
+    """A script with which a shell completes verbs and options. tyro makes it from the verbs' own signatures."""
+    if len(words) != 1 or words[0] not in SHELLS:
+        print(f"cbm: type `cbm --print-completion` and one of: {', '.join(SHELLS)}.", file=sys.stderr)
+        return 2
+    import tyro
+
+    functions = {name: getattr(import_module(verb.module), verb.function) for name, verb in VERBS.items()}
+    with tempfile.NamedTemporaryFile("r", suffix=f".{words[0]}") as script:
+        with suppress(SystemExit):  # it leaves when it has written
+            arguments = ["--tyro-write-completion", words[0], script.name]
+            tyro.extras.subcommand_cli_from_dict(functions, prog="cbm", args=arguments)
+        print(Path(script.name).read_text())
+    return 0
+
+
+def _usage() -> str:
+    width = max(map(len, VERBS))
+    verbs = "\n".join(f"  cbm {name:<{width}}  {verb.help}" for name, verb in VERBS.items())
+    return f"cbm-rl {__version__}: reinforcement learning from pixels under visual distraction\n\n{verbs}\n\n" + (
+        "`cbm VERB --help` lists the options of a verb. `cbm --print-completion bash` is for Tab completion."
+    )

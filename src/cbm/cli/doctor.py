@@ -1,0 +1,159 @@
+"""`cbm doctor`: what this machine has, how fast it renders, and how to fix what is wrong."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import psutil
+
+from cbm.errors import TRAIN_HINT, CBMError
+from cbm.system.cores import cores
+
+PACKAGES = ("mujoco", "dm_control", "gymnasium", "numpy", "av", "pillow")
+TRAINING_PACKAGES = ("torch", "safetensors", "tensorboard", "scikit-learn", "matplotlib")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the report. `needed` ones that are not `ok` mean that training cannot run."""
+
+    what: str
+    found: str
+    ok: bool = True
+    needed: bool = True
+    fix: str = ""
+
+    def to_json(self) -> dict[str, object]:
+        return asdict(self)
+
+
+def examine() -> list[Finding]:
+    """Look at everything. A part that breaks becomes a finding, not a traceback."""
+    findings: list[Finding] = []
+    parts: list[tuple[str, Callable[[], list[Finding]]]] = [
+        ("python and packages", _packages),
+        ("machine", _machine),
+        ("rendering", _rendering),
+        ("videos", _videos),
+    ]
+    for what, look in parts:
+        try:
+            findings += look()
+        except CBMError as error:
+            findings.append(Finding(what, str(error), ok=False, fix=str(error).rpartition("type: ")[2]))
+        except Exception as error:
+            findings.append(Finding(what, f"{type(error).__name__}: {error}", ok=False, fix="see the message"))
+    return findings
+
+
+def can_train(findings: list[Finding]) -> bool:
+    return all(finding.ok for finding in findings if finding.needed)
+
+
+def _packages() -> list[Finding]:
+    findings = [Finding("python", platform.python_version())]
+    for names, fix in ((PACKAGES, "pip install cbm-rl"), (TRAINING_PACKAGES, TRAIN_HINT)):
+        for name in names:
+            try:
+                findings.append(Finding(name, importlib.metadata.version(name)))
+            except importlib.metadata.PackageNotFoundError:
+                findings.append(Finding(name, "not installed", ok=False, fix=fix))
+    mujoco = next(finding for finding in findings if finding.what == "mujoco")
+    if mujoco.found.startswith("4."):
+        findings.append(Finding("mujoco 4", "dm_control does not work with it", ok=False, fix='pip install "mujoco<4"'))
+    return findings
+
+
+def _machine() -> list[Finding]:
+    memory = psutil.virtual_memory()
+    compiler = shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")
+    findings = [
+        Finding("system", f"{platform.system()} {platform.machine()}"),
+        Finding("cores", f"{cores()} usable of {os.cpu_count()}"),
+        Finding("memory", f"{memory.available / 2**30:.1f} GiB free of {memory.total / 2**30:.1f} GiB"),
+        Finding("disk", f"{shutil.disk_usage(Path.cwd()).free / 2**30:.1f} GiB free here"),
+        Finding(
+            "C++ compiler",
+            compiler or "none (training works without it)",
+            ok=compiler is not None,
+            needed=False,
+            fix="" if compiler else "sudo apt-get install -y g++",
+        ),
+    ]
+    return [*findings, _gpu(), _bfloat16()]
+
+
+def _gpu() -> Finding:
+    try:
+        import torch
+    except ImportError:
+        return Finding("GPU", "unknown without PyTorch", ok=False, needed=False, fix=TRAIN_HINT)
+    if torch.cuda.is_available():
+        return Finding("GPU", torch.cuda.get_device_name(0), needed=False)
+    return Finding("GPU", "none (training runs on the CPU)", needed=False)
+
+
+def _bfloat16() -> Finding:
+    """How convolutions in bfloat16 compare with those in 32 bits, forth and back, on this processor."""
+    try:
+        import torch
+    except ImportError:
+        return Finding("bfloat16", "unknown without PyTorch", ok=False, needed=False, fix=TRAIN_HINT)
+    from cbm.learning.nets import Encoder
+
+    obs = torch.randint(256, (64, 9, 64, 64), dtype=torch.uint8)
+    encoders = [Encoder(obs.shape[1:], strides=(2, 2, 1, 1), mixed_precision=mixed) for mixed in (False, True)]
+
+    def seconds(encoder: Encoder) -> float:
+        start = time.perf_counter()
+        encoder(obs).sum().backward()
+        return time.perf_counter() - start
+
+    turns = [[seconds(encoder) for encoder in encoders] for _ in range(8)]
+    single, half = map(min, zip(*turns, strict=True))  # the fastest of each: other programs may be running
+    faster = f"convolutions {single / half:.1f} times as fast as in 32 bits (--mixed-precision)"
+    return Finding("bfloat16", faster, needed=False)
+
+
+def _rendering() -> list[Finding]:
+    from cbm.envs import make_env
+    from cbm.envs.rendering import gl
+
+    findings = [Finding("OpenGL", f"{gl.BACKEND} (available: {', '.join(gl.available())})")]
+    for distraction in ("none", "easy"):
+        env = make_env("cartpole-swingup", distraction)
+        try:
+            env.reset(seed=0)
+            action = env.action_space.sample() * 0
+            env.step(action)
+            steps, start = 40, time.perf_counter()
+            for _ in range(steps):
+                env.step(action)
+            rate = steps / (time.perf_counter() - start)
+        finally:
+            env.close()
+        findings.append(Finding(f"frames/s, {distraction}", f"{rate:.0f} (cartpole-swingup, 84x84, physics included)"))
+    return findings
+
+
+def _videos() -> list[Finding]:
+    from cbm.envs.videos import cache_dir, list_sources
+
+    findings = [
+        Finding(
+            f"videos, {source.name}",
+            f"{source.train} training, {source.unseen} unseen ({source.where})",
+            ok=source.train > 0,
+            needed=source.name == "builtin",
+            fix="" if source.train > 0 else f"cbm videos download {source.name}",
+        )
+        for source in list_sources()
+    ]
+    return [*findings, Finding("cache", f"{cache_dir()} (set CBM_CACHE to move it)")]

@@ -1,1 +1,0 @@
-"""The verbs of `cbm`, as functions whose arguments become options."""

@@ -1,0 +1,44 @@
+"""How a run differs from `drqv2+cbm` besides the method: what an honest comparison must state."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any, NamedTuple
+
+from cbm.config import RunConfig, effect_of, make_config
+from cbm.schema.tree import Effect
+
+REFERENCE = "drqv2+cbm"
+
+
+class Difference(NamedTuple):
+    """A setting that the run and the reference both have, with different values."""
+
+    own: Any
+    reference: Any
+
+
+def differences(config: RunConfig) -> dict[str, Difference]:
+    """By dotted name, where `config` departs from the reference method on its environment, in its preset.
+
+    Settings that only one of the two has belong to the method. `updates_per_agent_step` is compared in their place for
+    methods that count their updates in another way.
+    """
+    reference = make_config(REFERENCE, config.env, config.preset, config.seed)
+    found = {"updates_per_agent_step": Difference(config.updates_per_agent_step, reference.updates_per_agent_step)}
+    for part in ("agent", "env", "training"):
+        ours, theirs = getattr(config, part), getattr(reference, part)
+        shared = {field.name for field in fields(ours)} & {field.name for field in fields(theirs)}
+        for field in fields(ours):
+            name = f"{part}.{field.name}"
+            if field.name in shared - {"updates_per_step"} and effect_of(name) > Effect.ROUNDING:
+                found[name] = Difference(getattr(ours, field.name), getattr(theirs, field.name))
+    return {name: pair for name, pair in found.items() if pair.own != pair.reference}
+
+
+def describe(config: RunConfig, found: dict[str, Difference]) -> str:
+    """One line for a person who watches."""
+    if config.agent_name == REFERENCE and not found:
+        return f"settings: those of the preset {config.preset!r}"
+    listed = ", ".join(f"{name} {pair.own} (there {pair.reference})" for name, pair in found.items())
+    return f"compared with {REFERENCE} in preset {config.preset!r}, besides the method: {listed or 'no difference'}"

@@ -1,0 +1,122 @@
+"""Films of an agent: the scene as rendered, next to the small picture that the agent sees."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+from PIL import Image, ImageDraw, ImageFont
+
+from cbm.config import RunConfig
+from cbm.config.build import make_environment, one_thread
+from cbm.envs.rendering.mp4 import write_film
+from cbm.errors import CBMError
+from cbm.evaluation.evaluate import in_conditions
+from cbm.evaluation.play import Episode, EpisodeSpec, nth_episode, play
+from cbm.runs.directory import RunDir
+from cbm.runs.load import load_run
+from cbm.runs.trust import check_trusted
+from cbm.schema.ranges import Range
+from cbm.schema.tree import check
+from cbm.system.files import make_folder
+from cbm.system.jsonl import read_lines
+
+if TYPE_CHECKING:
+    import gymnasium as gym
+
+    from cbm.types import Agent
+
+_HEIGHT, _STRIP = 336, 32  # four times 84 pixels, and a line of text under it; both even, as yuv420p needs
+_PLAYBACK = 20  # frames a second where the environment does not say
+
+
+def film(
+    directory: Path | str,
+    path: Path,
+    split: str = "train",
+    episode: int = 0,
+    conditions: Mapping[str, Any] | None = None,
+) -> Episode:
+    """Film one of the episodes of `evaluate`."""
+    check(Annotated[int, Range(0, 10**9)], episode, "--episode")
+    _check_film(path)
+    config, agent, env_step = load_run(directory)
+    check_trusted(config.env.env_id, Path(directory))
+    config = in_conditions(config, conditions, split)
+    spec = nth_episode(config, env_step, split, episode)
+    return _film(config, agent, spec, env_step, path)
+
+
+def film_best(config: RunConfig, run: RunDir, agent: Agent) -> Path:
+    """A film in `videos/` of the best episode of the last evaluation, which is played again for it."""
+    spec, env_step = best_episode(config, run)
+    path = make_folder(run.videos, run.root) / f"best-{env_step:09d}.mp4"
+    _film(config, agent, spec, env_step, path, run.root)
+    return path
+
+
+def best_episode(config: RunConfig, run: RunDir) -> tuple[EpisodeSpec, int]:
+    """The episode of the last evaluation with the highest return, on videos of training or unseen."""
+    last = read_lines(run.evals)[-1]
+    returns = {split: last[split]["returns"] for split in config.env.splits}
+    split = max(returns, key=lambda name: max(returns[name]))
+    best = returns[split].index(max(returns[split]))
+    return nth_episode(config, last["env_step"], split, best), last["env_step"]
+
+
+def _film(
+    config: RunConfig, agent: Agent, spec: EpisodeSpec, env_step: int, path: Path, root: Path | None = None
+) -> Episode:
+    env = make_environment(config.env, spec.split, film=True)
+    try:
+        with one_thread():  # as in an evaluation, so that it is the same episode to the last bit
+            return film_episode(agent, env, spec, env_step, path, f"{config.env.name}  {config.agent_name}", root)
+    finally:
+        env.close()
+
+
+def _check_film(path: Path) -> None:
+    if path.suffix != ".mp4":
+        raise CBMError(f"a film is an .mp4 file, not {path}.")
+
+
+def film_episode(
+    agent: Agent, env: gym.Env, spec: EpisodeSpec, env_step: int, path: Path, title: str, root: Path | None = None
+) -> Episode:
+    """Play one episode and write it to `path` (.mp4). `root` as in `write_whole`."""
+    frames: list[np.ndarray] = []
+
+    def watch(obs: np.ndarray, total: float) -> None:
+        caption = f"{title}   step {len(frames)}   return {total:.1f}"
+        frames.append(compose(_scene(env), obs[-3:].transpose(1, 2, 0), caption))
+
+    episode = play(agent, env, spec, env_step, watch)
+    write_film(path, frames, float(env.metadata.get("render_fps") or _PLAYBACK), root)
+    return episode
+
+
+def compose(scene: np.ndarray | None, seen: np.ndarray, caption: str) -> np.ndarray:
+    """One frame: the scene, the newest observation enlarged pixel by pixel, and a line of text."""
+    parts = [] if scene is None else [_to_height(scene, Image.Resampling.BILINEAR)]
+    parts.append(_to_height(seen, Image.Resampling.NEAREST))
+    picture = np.concatenate(parts, axis=1)
+    canvas = Image.new("RGB", (picture.shape[1], _HEIGHT + _STRIP))
+    canvas.paste(Image.fromarray(picture))
+    font = ImageFont.load_default(size=14)
+    ImageDraw.Draw(canvas).text((8, _HEIGHT + 8), caption, fill=(235, 235, 235), font=font)
+    return np.asarray(canvas)
+
+
+def _scene(env: gym.Env) -> np.ndarray | None:
+    """What `render` shows, where the environment has it."""
+    if env.render_mode != "rgb_array":
+        return None
+    picture = env.render()
+    return picture if isinstance(picture, np.ndarray) else None
+
+
+def _to_height(image: np.ndarray, how: Image.Resampling) -> np.ndarray:
+    width = round(image.shape[1] * _HEIGHT / image.shape[0] / 2) * 2
+    return np.asarray(Image.fromarray(np.ascontiguousarray(image)).resize((width, _HEIGHT), how))

@@ -1,0 +1,190 @@
+"""Returns over a grid of conditions, most of which the agent was not trained in.
+
+Each cell is played with the seeds of an evaluation, so agents of one run seed meet the same episodes. Finished cells go
+to `robustness.jsonl` of the run, and are not played again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cbm.config import EnvConfig, read_config, to_json
+from cbm.config.build import make_environment, worker_count
+from cbm.envs.distractions import DIFFICULTIES, DISTRACTIONS
+from cbm.envs.videos import open_source
+from cbm.errors import CBMError
+from cbm.evaluation.evaluate import in_conditions
+from cbm.evaluation.play import Episode, EpisodeSpec, nth_episode, summarise
+from cbm.evaluation.workers import Workers
+from cbm.runs.load import find_run, load_checkpoint
+from cbm.system.files import make_folder
+from cbm.system.jsonl import JsonLines, read_lines
+
+if TYPE_CHECKING:
+    import gymnasium as gym
+
+    from cbm.types import Agent
+
+SCALES = (0.1, 0.2, 0.3, 0.5)
+AS_TRAINED = "as in training"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One condition to play in."""
+
+    row: str
+    """Its name in the matrix."""
+    split: str
+    """Of the videos."""
+    conditions: Mapping[str, Any] = field(default_factory=dict)
+    """As of `load.in_conditions`; none: as in training."""
+
+    @property
+    def dynamic(self) -> bool:
+        """Which half of the matrix it is in."""
+        return bool(self.conditions.get("dynamic"))
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """What one run has played."""
+
+    name: str
+    env_step: int
+    returns: Mapping[tuple[str, bool], list[float]]  # (row, dynamic) -> episodes
+
+    def mean(self, row: str, dynamic: bool) -> float | None:
+        own = self.returns.get((row, dynamic))
+        return float(np.mean(own)) if own else None
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """An episode in another environment than the run's, for a worker."""
+
+    job: EpisodeSpec
+    env: EnvConfig
+
+    @property
+    def split(self) -> str:
+        """Of the run's own environment, which every run has."""
+        return "train"
+
+    def run(self, agent: Agent, env: gym.Env, env_step: int) -> Episode:
+        return self.job.run(agent, _open(self.env, self.job.split), env_step)
+
+
+_last: list[tuple[tuple[EnvConfig, str], gym.Env]] = []  # of this process, at most one: cells come one after another
+
+
+def _open(config: EnvConfig, split: str) -> gym.Env:
+    if not _last or _last[0][0] != (config, split):
+        _close()
+        _last.append(((config, split), make_environment(config, split)))
+    return _last[0][1]
+
+
+def _close() -> None:
+    while _last:
+        _last.pop()[1].close()
+
+
+def grid(scales: Sequence[float] = SCALES, sources: Sequence[str] = ()) -> list[Cell]:
+    """Nothing, each distraction alone at every scale, the difficulties, each static and dynamic, on unseen videos; and
+    background and difficulties with the videos of other sources."""
+    for source in sources:
+        open_source(source)  # an error if there is no such source
+    short = [Path(source).name for source in sources]
+    labels = {source: name if short.count(name) == 1 else source for source, name in zip(sources, short, strict=True)}
+    cells = [Cell(AS_TRAINED, "train"), Cell("none", "train", {"distraction": "none"})]
+    for moving in (False, True):
+        also = {"dynamic": True} if moving else {}
+        for name in (*DISTRACTIONS, *DIFFICULTIES):
+            shows = name in DIFFICULTIES or DISTRACTIONS[name].shows_videos
+            split = "unseen" if shows else "train"
+            if name in DIFFICULTIES or "scale" not in DISTRACTIONS[name].options:
+                cells.append(Cell(name, split, {"distraction": name, **also}))
+            else:
+                cells += [
+                    Cell(f"{name} {scale:g}", split, {"distraction": name, "scale": scale, **also}) for scale in scales
+                ]
+            for source, label in labels.items() if shows else ():
+                cells.append(Cell(f"{name}, {label}", split, {"distraction": name, "videos": source, **also}))
+    return cells
+
+
+def play_grid(
+    run: Path | str,
+    cells: Sequence[Cell],
+    episodes: int,
+    workers: int | None = None,
+    output: Path = Path("robustness"),
+    done: Callable[[Cell | None, list[float], bool], None] = lambda cell, returns, fresh: None,
+) -> Matrix:
+    """The returns of a run's newest checkpoint in every cell. `done` hears of each episode; of the last
+    one of a cell with the cell and its returns; and of cells that were there before, which are not `fresh`."""
+    source = find_run(run)
+    if (env_id := read_config(source.config).env.env_id) is not None:
+        raise CBMError(f"{run} runs in {env_id}. Only tasks of the suite have conditions.")
+    config, env_step, state = load_checkpoint(source)
+    name = f"{config.env.name} {config.agent_name} s{config.seed}"
+    envs = [in_conditions(config, cell.conditions, cell.split).env for cell in cells]
+    root = source.root
+    if source.entry.exists():  # which stays as it is
+        root = make_folder(output / f"zoo-{name.replace(' ', '-')}", output)
+    returns = _finished(root, cells, env_step, episodes)
+    for cell in cells:
+        if (own := returns.get((cell.row, cell.dynamic))) is not None:
+            done(cell, own, False)
+    missing = [(cell, env) for cell, env in zip(cells, envs, strict=True) if (cell.row, cell.dynamic) not in returns]
+    jobs = [
+        Elsewhere(nth_episode(config, env_step, cell.split, index), env)
+        for cell, env in missing
+        for index in range(episodes)
+    ]
+    if not jobs:
+        return Matrix(name, env_step, returns)
+    played: dict[int, list[tuple[int, Episode]]] = {}
+    file = JsonLines(root / "robustness.jsonl", root)
+
+    def keep(index: int, episode: Episode) -> None:
+        number = index // episodes
+        own = played.setdefault(number, [])
+        own.append((index, episode))
+        if len(own) < episodes:
+            done(None, [], True)
+            return
+        cell, found = missing[number][0], summarise([each for _, each in sorted(own, key=lambda pair: pair[0])])
+        numbers = found[cell.split]
+        said = {"env_step": env_step, "row": cell.row, "split": cell.split, "conditions": dict(cell.conditions)}
+        file.append({**said, **numbers})
+        returns[cell.row, cell.dynamic] = numbers["returns"]
+        done(cell, numbers["returns"], True)
+
+    pool = Workers(to_json(config), worker_count(len(jobs), workers))
+    try:
+        pool.play(state["agent"], jobs, env_step, done=keep)
+    finally:
+        pool.close()
+        file.close()
+        _close()
+    return Matrix(name, env_step, returns)
+
+
+def _finished(root: Path, cells: Sequence[Cell], env_step: int, episodes: int) -> dict[tuple[str, bool], list[float]]:
+    """What was played before, of the same checkpoint in the same conditions, with at least as many episodes."""
+    found = {}
+    for line in read_lines(root / "robustness.jsonl", root):
+        for cell in cells:
+            same = (line.get("env_step"), line.get("split"), line.get("conditions"))
+            own = line.get("returns")
+            numbers = [value for value in own if isinstance(value, float)] if isinstance(own, list) else []
+            if same == (env_step, cell.split, dict(cell.conditions)) and len(numbers) >= episodes:
+                found[cell.row, cell.dynamic] = numbers[:episodes]
+    return found

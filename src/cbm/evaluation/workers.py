@@ -1,0 +1,196 @@
+"""Evaluation episodes, each with its own seed, spread over worker processes.
+
+A worker holds its own agent and environments and plays whole episodes on one thread; the parent sends it weights and
+seeds. An episode depends on the weights and its seed alone, so the returns do not depend on how many workers there
+are, and nothing here touches the random state of training. Analyses have their episodes played by the same workers.
+Gymnasium's AsyncVectorEnv with one batched policy in the parent was measured too: on two busy cores it played 28 agent
+steps a second against 49, because every step waits for the slowest environment, and it would mix the memories of
+recurrent agents.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from multiprocessing.connection import Connection, wait
+from typing import TYPE_CHECKING, Any
+
+from cbm.errors import CBMError
+from cbm.evaluation.play import Interrupted, Work
+from cbm.system import child
+
+if TYPE_CHECKING:
+    import gymnasium as gym
+
+    from cbm.types import Agent
+
+
+class Workers:
+    """Processes that play episodes. They start when they are first needed, and stay. 0 of them: this process plays."""
+
+    def __init__(self, config: Mapping[str, Any], count: int) -> None:
+        self._config, self._count = dict(config), count
+        self._links: list[Connection] = []
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self._local: _Player | None = None
+
+    def start(self) -> None:
+        """Let them start and build what they need while this process does something else."""
+        while len(self._links) < self._count:
+            process, link = child.start("cbm.evaluation.workers")
+            self._processes.append(process)
+            self._links.append(link)
+            self._links[-1].send(("prepare", self._config))
+
+    def play(
+        self,
+        state: Mapping[str, Any],
+        jobs: Sequence[Work],
+        env_step: int,
+        stop: Callable[[], bool] = lambda: False,
+        done: Callable[[int, Any], None] = lambda index, result: None,
+    ) -> list[Any]:
+        """What comes of each job (of an `EpisodeSpec`, its `Episode`), in their order, by an agent with this state.
+
+        `done` is called with the number of each as soon as it is finished.
+        """
+        from cbm.runs.state_tree import pack
+
+        self.start()
+        skeleton, tensors = pack({**state, "optimizers": {}})
+        # Arrays are copied into the pipe. PyTorch would pass tensors as open files, which outlive a killed process.
+        weights = (skeleton, {name: tensor.numpy() for name, tensor in tensors.items()})
+        if self._count == 0:
+            return self._play_here(weights, jobs, env_step, stop, done)
+        waiting = list(enumerate(jobs))
+        results: dict[int, Any] = {}
+        busy: set[Connection] = set()
+
+        def hand_out(link: Connection) -> None:
+            if waiting:
+                link.send(("play", env_step, *waiting.pop(0)))
+                busy.add(link)
+            else:
+                busy.discard(link)
+
+        try:
+            for link in self._links:
+                link.send(("weights", *weights))
+                hand_out(link)
+            while busy:
+                if stop():
+                    raise Interrupted
+                for ready in wait(list(busy), timeout=0.2):
+                    assert isinstance(ready, Connection)
+                    index, answer = ready.recv()
+                    if isinstance(answer, str):
+                        raise CBMError(f"an evaluation episode failed in its worker:\n{answer}")
+                    results[index] = answer
+                    hand_out(ready)
+                    done(index, answer)
+        except (EOFError, BrokenPipeError, ConnectionResetError) as error:
+            if stop():
+                raise Interrupted from error
+            codes = [process.poll() for process in self._processes]
+            raise CBMError(f"an evaluation worker died (exit codes {codes}). Is the machine out of memory?") from error
+        return [results[index] for index in range(len(jobs))]
+
+    def _play_here(
+        self,
+        weights: Any,
+        jobs: Sequence[Work],
+        env_step: int,
+        stop: Callable[[], bool],
+        done: Callable[[int, Any], None],
+    ) -> list[Any]:
+        if self._local is None:
+            self._local = _Player(self._config)
+        episodes = []
+        for index, job in enumerate(jobs):
+            if stop():
+                raise Interrupted
+            episodes.append(self._local.play(weights, job, env_step))
+            done(index, episodes[-1])
+        return episodes
+
+    def close(self) -> None:
+        if self._local is not None:
+            self._local.close()
+        for link in self._links:
+            link.close()
+        for process in self._processes:
+            child.end(process, patience=2)
+
+
+def serve(handle: int) -> None:
+    """A worker, at its end of a socket. It ends when its parent does, however that ends."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a scheduler sends it to every process of a job; the parent decides
+    link = Connection(handle)
+    player: _Player | None = None
+    weights: Any = None
+    while True:
+        try:
+            message = link.recv()
+        except (EOFError, ConnectionResetError):
+            break
+        if message[0] == "prepare":
+            player = _Player(message[1])
+            with suppress(Exception):  # what fails here fails again when it is needed, and is told then
+                player.prepare("train")
+            continue
+        if message[0] == "weights":
+            weights = message[1:]
+            continue
+        _, env_step, index, job = message
+        try:
+            assert player is not None
+            link.send((index, player.play(weights, job, env_step)))
+        except CBMError as error:
+            link.send((index, str(error)))
+        except Exception:
+            link.send((index, traceback.format_exc()))
+    if player is not None:
+        player.close()
+
+
+class _Player:
+    """An agent and its environments, made when they are first needed."""
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        from cbm.config import from_json
+
+        self._config = from_json(config)
+        self._envs: dict[str, gym.Env] = {}
+        self._agent: Agent | None = None
+        self._loaded: Any = None
+
+    def prepare(self, split: str) -> gym.Env:
+        from cbm.config.build import Shapes, make_environment, make_run_agent
+
+        if split not in self._envs:
+            self._envs[split] = make_environment(self._config.env, split)
+        if self._agent is None:
+            self._agent = make_run_agent(self._config, Shapes.of(self._envs[split]))
+        return self._envs[split]
+
+    def play(self, weights: Any, job: Work, env_step: int) -> Any:
+        import torch
+
+        from cbm.config.build import load_weights, one_thread
+        from cbm.runs.state_tree import unpack
+
+        env = self.prepare(job.split)
+        assert self._agent is not None
+        if self._loaded is not weights:
+            self._loaded = weights
+            skeleton, arrays = weights
+            load_weights(self._agent, unpack(skeleton, {name: torch.from_numpy(a) for name, a in arrays.items()}))
+        with one_thread():
+            return job.run(self._agent, env, env_step)
+
+    def close(self) -> None:
+        for env in self._envs.values():
+            env.close()

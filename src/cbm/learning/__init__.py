@@ -1,0 +1,1 @@
+"""What every learner shares: operations on tensors, networks, augmentation, threads."""

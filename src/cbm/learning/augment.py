@@ -1,0 +1,64 @@
+"""Image augmentation on uint8 observations. `generator` lives on the device of `obs`.
+
+What is random is drawn for a whole batch by `draw_...`, so that the rest can be done in chunks.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from cbm.learning.ops import channels_last
+
+RGB = 3
+
+
+def draw_shifts(obs: Tensor, generator: torch.Generator, pad: int = 4) -> Tensor:
+    """How far each image moves down and to the right, (B, 2)."""
+    return torch.randint(-pad, pad + 1, (2, len(obs)), generator=generator, device=obs.device).T
+
+
+def draw_convolutions(obs: Tensor, generator: torch.Generator) -> Tensor:
+    """Weights (B, 3, 3, 3, 3) for `convolution`, N(0, 1)."""
+    return torch.randn(len(obs), RGB, RGB, 3, 3, generator=generator, device=obs.device)
+
+
+def convolution(obs: Tensor, weight: Tensor) -> Tensor:
+    """Each observation (B, 3 * stack, H, W) through its own 3x3 convolution, then a sigmoid (SVEA).
+
+    All frames of a stack have the same weights; borders repeat. Floats between 0 and 255, channels-last.
+    """
+    frames = torch.eye(obs.shape[1] // RGB, device=obs.device)[:, :, None, None]
+    weight = torch.kron(frames, weight)  # (B, C, C, 3, 3): the same 3x3 convolution of each frame, none between frames
+    x = F.pad(channels_last(obs) / 255.0, (1,) * 4, "replicate")
+    # Image by image: on CPU a third faster than one convolution in groups, which also needs another layout.
+    x = torch.cat([F.conv2d(image, w) for image, w in zip(x.split(1), weight, strict=True)])
+    return x.sigmoid_().mul_(255.0)
+
+
+def draw_images(obs: Tensor, images: Tensor, generator: torch.Generator) -> Tensor:
+    """One of `images` (N, 3, H, W) for each observation: (B, 3, H, W)."""
+    return images[torch.randint(len(images), (len(obs),), generator=generator, device=obs.device)]
+
+
+def overlay(obs: Tensor, images: Tensor, weight: float = 0.5) -> Tensor:
+    """Each observation (B, 3 * stack, H, W), all of its frames, mixed with its own image: floats, 0 to 255 (SVEA)."""
+    image = images.repeat(1, obs.shape[1] // RGB, 1, 1)
+    return (1.0 - weight) * obs + weight * image
+
+
+def shift(obs: Tensor, pixels: Tensor) -> Tensor:
+    """Each image moved down and to the right by its own two numbers of `pixels` (B, 2); borders repeat.
+
+    The same as padding by replication and cropping at random (DrQ), by one selection of pixels: nothing is padded,
+    interpolated or converted. The result is in channels-last layout, as the encoder wants it.
+    """
+    down, right = pixels.split(1, dim=1)
+    batch, channels, height, width = obs.shape
+    rows = (torch.arange(height, device=obs.device) + down).clamp(0, height - 1)  # (B, H)
+    columns = (torch.arange(width, device=obs.device) + right).clamp(0, width - 1)  # (B, W)
+    first = torch.arange(batch, device=obs.device)[:, None, None] * height * width
+    index = first + rows[:, :, None] * width + columns[:, None, :]  # (B, H, W), counted through the batch
+    flat = channels_last(obs).permute(0, 2, 3, 1).reshape(-1, channels)
+    return flat.index_select(0, index.flatten()).view(batch, height, width, channels).permute(0, 3, 1, 2)

@@ -1,0 +1,68 @@
+"""A .npy file that is read through a memory map and written row by row."""
+
+from __future__ import annotations
+
+import errno
+import math
+import os
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cbm.system.files import open_file
+
+
+class NpyFile:
+    """Rows of a .npy file: read through a map, written with `pwrite`."""
+
+    def __init__(self, path: Path, dtype: np.dtype[Any], shape: tuple[int, ...], writable: bool) -> None:
+        self.path = path
+        handle = open_file(path, path.parents[1], os.O_RDWR if writable else os.O_RDONLY)
+        self._file = os.fdopen(handle, "r+b" if writable else "rb", buffering=0)
+        try:
+            if _header(self._file) != (shape, dtype):
+                raise ValueError(f"{path.name} does not have the format that replay.json says")
+            self.array = np.memmap(self._file, dtype, "r", self._file.tell(), shape)
+        except BaseException:
+            self._file.close()
+            raise
+        self._row = self.array.nbytes // len(self.array)
+
+    @staticmethod
+    def create(path: Path, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
+        """A file of zeros, which takes no space before it is written to."""
+        path.unlink(missing_ok=True)  # of a run that was killed before its first checkpoint
+        with os.fdopen(open_file(path, path.parents[1], os.O_RDWR | os.O_CREAT | os.O_EXCL), "wb") as file:
+            about = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
+            np.lib.format.write_array_header_1_0(file, about)
+            file.truncate(file.tell() + dtype.itemsize * math.prod(shape))
+
+    def write(self, row: int, value: np.ndarray) -> bytes:
+        """Returns what was written."""
+        data = value.tobytes()
+        if os.pwrite(self._file.fileno(), data, self.array.offset + row * self._row) != self._row:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
+        return data
+
+    def checksum(self, rows: np.ndarray) -> int:
+        """Of these rows, one after the other."""
+        result = 0
+        for part in np.split(rows, np.flatnonzero(np.diff(rows) != 1) + 1):  # two where the ring ends between them
+            result = zlib.crc32(self.array[part[0] : part[-1] + 1].tobytes(), result)
+        return result
+
+    def flush(self) -> None:
+        os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def _header(file: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Shape and type of a .npy file, which is then at its first row."""
+    if np.lib.format.read_magic(file) != (1, 0):
+        raise ValueError("another version of .npy files")
+    shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)
+    return (() if fortran else shape), dtype

@@ -1,0 +1,116 @@
+"""Where a run keeps its things, and the lock that keeps a second process out."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from filelock import lock_descriptor
+
+from cbm.errors import CBMError
+from cbm.runs.trust import trust_options
+from cbm.system.files import list_folder, open_file
+
+
+class RunInUse(CBMError):
+    """Another process holds the run directory."""
+
+
+class RunDir:
+    """The paths of one run."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.config = root / "config.json"
+        self.entry = root / "entry.json"  # only in an entry of the zoo: what it vouches for
+        self.metrics = root / "metrics.jsonl"
+        self.evals = root / "evals.jsonl"
+        self.analysis = root / "analysis.jsonl"
+        self.timings = root / "timings.jsonl"
+        self.ended = root / "ended.json"  # how the last process of this run ended, if it lived to tell
+        self.checkpoints = root / "checkpoint"
+        self.replay = root / "replay"
+        self.videos = root / "videos"
+        self.figures = root / "figures"
+        self.tb = root / "tb"
+
+    @property
+    def resume_command(self) -> str:
+        return f"cbm train --resume {self.root}{trust_options()}"
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the directory. The system drops a lock with its process, so a crash never leaves it locked."""
+        self.root.mkdir(parents=True, exist_ok=True)
+        handle = open_file(self.root / ".lock", self.root, os.O_RDWR | os.O_CREAT)
+        try:
+            if not _take(handle, patience=0.3):
+                raise RunInUse(
+                    f"{self.root} is in use by process {_pid(handle)}. Wait for it, stop it, or choose another --out."
+                )
+            os.ftruncate(handle, 0)
+            os.write(handle, str(os.getpid()).encode())
+            yield
+        finally:
+            os.close(handle)
+
+    def owner(self) -> str | None:
+        """The id of the process that trains here now; None where nobody does."""
+        try:
+            handle = open_file(self.root / ".lock", self.root)
+        except OSError:
+            return None
+        try:
+            return None if _take(handle, patience=0.005) else _pid(handle)
+        except OSError:  # a file system without locks
+            return None
+        finally:
+            os.close(handle)
+
+
+def _take(handle: int, patience: float) -> bool:
+    """Lock a file. Somebody who only looks (`owner`) holds it for microseconds, so try more than once."""
+    deadline = time.monotonic() + patience
+    while not (taken := lock_descriptor(handle, blocking=False)) and time.monotonic() < deadline:
+        time.sleep(0.001)
+    return taken
+
+
+def _pid(handle: int) -> str:
+    """What the process that holds the lock has written into it, where the system lets others read that."""
+    try:
+        return os.read(handle, 32).decode(errors="replace").strip() or "unknown"
+    except OSError:
+        return "unknown"
+
+
+def saved_steps(checkpoints: Path) -> list[int]:
+    """The environment steps of which there is a checkpoint, whole or not, oldest first."""
+    try:
+        entries = list_folder(checkpoints, checkpoints.parent)
+    except OSError:
+        return []
+    names = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+    return sorted(int(name) for name in names if re.fullmatch(r"[0-9]{9}|[1-9][0-9]{9,14}", name))
+
+
+def open_new(root: Path) -> RunDir:
+    """A directory for a new run; one that already holds a run is refused."""
+    run = RunDir(root)
+    if run.config.exists():
+        raise CBMError(f"{root} already holds a run. To resume it: {run.resume_command}. Or choose another --out.")
+    if root.exists() and not root.is_dir():
+        raise CBMError(f"--out {root} is a file.")
+    return run
+
+
+def open_existing(root: Path) -> RunDir:
+    """The directory of a run that was started before."""
+    run = RunDir(root)
+    if not run.config.exists():
+        raise CBMError(f"{root} is not a run directory (it has no config.json).")
+    return run

@@ -1,0 +1,252 @@
+"""A trained agent as one file that acts without this package: ONNX, or PyTorch's own format (`cbm export`).
+
+The file takes the uint8 frames that the agent saw in training and gives an action; scaling of pixels is inside. What
+else it needs to know (task, frames in a stack, action repeat, ...) is in the file too. Each file is read back and
+compared with the agent before it gets its name.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+
+from cbm import __version__
+from cbm.config import RunConfig, read_config
+from cbm.config.build import one_thread
+from cbm.errors import EXPORT_HINT, CBMError, choose
+from cbm.runs.load import find_run, load_run
+from cbm.system.files import aside, check_output
+from cbm.types import Agent, Deployable, begin_episode
+
+if TYPE_CHECKING:
+    from torch.export import ExportedProgram
+
+    from cbm.agents.controller import Controller
+
+TOLERANCE = 1e-5  # of an action in [-1, 1]
+CHECKED = 64  # observations
+_METADATA = "cbm.json"  # its name among the extra files of a .pt2
+
+
+class Policy(Protocol):
+    """A file that acts. `memory` is None for an agent without one, and zeros when an episode begins."""
+
+    def __call__(self, obs: np.ndarray, memory: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]: ...
+
+
+class Format(NamedTuple):
+    """How a traced controller becomes a file, and how that is opened again."""
+
+    needs: tuple[str, ...]
+    write: Callable[[ExportedProgram, Mapping[str, str], Path], None]
+    open: Callable[[Path], Policy]
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What was written, and how far its actions are from the agent's."""
+
+    path: Path
+    config: RunConfig
+    env_step: int
+    difference: float
+    rounded: bool  # the agent itself acts with convolutions in bfloat16, the file in 32 bits
+
+
+def export(
+    run: Path | str, path: Path, format: str | None = None, report: Callable[[str], None] = lambda what: None
+) -> Exported:
+    """Write the policy of a run's newest checkpoint to `path`. Without `format`, the ending of the name decides."""
+    chosen = _format(path, format)
+    check_output(path)
+    report("reading the run")
+    rounded = bool(getattr(read_config(find_run(run).config).agent, "mixed_precision", False))
+    config, agent, env_step = load_run(run, settings={"mixed_precision": False, "compile": False})
+    difference = export_agent(agent, config, env_step, path, chosen, report)
+    return Exported(path, config, env_step, difference, rounded)
+
+
+def export_agent(
+    agent: Agent,
+    config: RunConfig,
+    env_step: int,
+    path: Path,
+    format: str = "onnx",
+    report: Callable[[str], None] = lambda what: None,
+) -> float:
+    """Write the policy of an agent. Returns the largest difference between an action of the file and of the agent."""
+    if not isinstance(agent, Deployable):
+        raise CBMError(
+            f"the agent {config.agent_name!r} cannot be exported: it has no method `controller`, which gives the "
+            "networks that act as one module (docs/extending.md)."
+        )
+    kind, controller = FORMATS[format], agent.controller()
+    try:
+        with aside(path) as made, _quietly(), one_thread():
+            report("tracing the networks")
+            traced = trace(controller, _shape(config))
+            report(f"writing {path.name}")
+            kind.write(traced, metadata(config, controller, env_step), made)
+            report(f"comparing it with the agent on {CHECKED} observations")
+            obs = np.random.default_rng(0).integers(0, 256, (CHECKED, 1, *_shape(config)), dtype=np.uint8)
+            difference = largest_difference(agent, kind.open(made), controller.memory_dim, obs)
+            if not difference <= TOLERANCE:  # also where it is not a number
+                raise CBMError(
+                    f"{path} was not written: its actions differ from those of the agent by up to {difference:.1e}."
+                )
+    except OSError as error:
+        raise _unwritable(path, error) from error
+    return difference
+
+
+def metadata(config: RunConfig, controller: Controller, env_step: int) -> dict[str, str]:
+    """What a control loop must know and the shapes of inputs and outputs do not say."""
+    env = config.env.resolved()
+    facts = {
+        "task": env.name,
+        "distraction": env.distraction if env.env_id is None else "none",
+        "frame_stack": env.frame_stack,
+        "size": env.size,
+        "channels": "RGB frames, oldest first",
+        "action_repeat": env.action_repeat,
+        "action_low": -1.0,
+        "action_high": 1.0,
+        "memory": controller.memory_dim,
+        "agent": config.agent_name,
+        "env_step": env_step,
+        "cbm_rl": __version__,
+    }
+    return {name: str(value) for name, value in facts.items()}
+
+
+def trace(controller: Controller, shape: tuple[int, int, int]) -> ExportedProgram:
+    """The controller as a graph, for batches of any size."""
+    import torch
+
+    inputs = [torch.zeros(2, *shape, dtype=torch.uint8)]
+    if controller.memory_dim:
+        inputs.append(torch.zeros(2, controller.memory_dim))
+    batch = torch.export.Dim("batch")
+    with torch.no_grad():
+        return torch.export.export(controller, tuple(inputs), dynamic_shapes=tuple({0: batch} for _ in inputs))
+
+
+def largest_difference(agent: Agent, policy: Policy, memory_dim: int, obs: np.ndarray) -> float:
+    """Between the actions of an agent and of its file, for observations (T, N, C, H, W) of N episodes side by side."""
+    differences, memory = [], np.zeros((obs.shape[1], memory_dim), np.float32) if memory_dim else None
+    begin_episode(agent)
+    for seen in obs:
+        action, memory = policy(seen, memory)
+        differences.append(np.abs(action - agent.act(seen)).max())
+    begin_episode(agent)
+    return float(np.max(differences))
+
+
+def _write_onnx(traced: ExportedProgram, facts: Mapping[str, str], path: Path) -> None:
+    import torch
+
+    memory = len(traced.graph_signature.user_inputs) > 1
+    program = torch.onnx.export(
+        traced,
+        input_names=["observation", "memory"] if memory else ["observation"],
+        output_names=["action", "next_memory"] if memory else ["action"],
+        dynamo=True,
+        verbose=False,
+    )
+    assert program is not None
+    model: Any = program.model_proto
+    for name, value in facts.items():
+        model.metadata_props.add(key=name, value=value)
+    path.write_bytes(model.SerializeToString())
+
+
+def open_onnx(path: Path) -> Policy:
+    """On one thread: the networks are too small to share."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(path.read_bytes(), options, providers=["CPUExecutionProvider"])
+
+    def policy(obs: np.ndarray, memory: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
+        outputs = session.run(None, {"observation": obs} if memory is None else {"observation": obs, "memory": memory})
+        return outputs[0], None if memory is None else outputs[1]
+
+    return policy
+
+
+def _write_pt2(traced: ExportedProgram, facts: Mapping[str, str], path: Path) -> None:
+    import torch
+
+    with path.open("wb") as file:  # a name would have to end in .pt2
+        torch.export.save(traced, file, extra_files={_METADATA: json.dumps(facts, indent=2)})
+
+
+def open_pt2(path: Path) -> Policy:
+    import torch
+
+    with path.open("rb") as file:
+        module: Any = torch.export.load(file).module()
+
+    @torch.no_grad()
+    def policy(obs: np.ndarray, memory: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
+        if memory is None:
+            return module(torch.from_numpy(obs)).numpy(), None
+        action, following = module(torch.from_numpy(obs), torch.from_numpy(memory))
+        return action.numpy(), following.numpy()
+
+    return policy
+
+
+FORMATS = {
+    "onnx": Format(("onnx", "onnxscript", "onnxruntime"), _write_onnx, open_onnx),
+    "pt2": Format((), _write_pt2, open_pt2),
+}
+
+
+def _format(path: Path, format: str | None) -> str:
+    by_name = path.suffix.removeprefix(".")
+    name = by_name if format is None else format
+    if name not in FORMATS and format is None:
+        raise CBMError(f"-o {path}: the name must end in {' or '.join(f'.{known}' for known in FORMATS)}.")
+    kind = choose("format", name, FORMATS)
+    if by_name != name:
+        raise CBMError(f"--format {name} writes a file that ends in .{name}: type -o {path.with_suffix(f'.{name}')}")
+    missing = [package for package in kind.needs if find_spec(package) is None]
+    if missing:
+        raise CBMError(
+            f"exporting to ONNX needs {', '.join(missing)}: {EXPORT_HINT}. "
+            f"PyTorch's own format needs nothing more: -o {path.with_suffix('.pt2')}"
+        )
+    return name
+
+
+def _unwritable(path: Path, error: OSError) -> CBMError:
+    return CBMError(f"cannot write {path} ({error.strerror or error}). Choose a place that you can write to with -o.")
+
+
+def _shape(config: RunConfig) -> tuple[int, int, int]:
+    return 3 * config.env.frame_stack, config.env.size, config.env.size
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Without the exporter's remarks about packages that play no part here."""
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)

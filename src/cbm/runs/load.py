@@ -1,0 +1,78 @@
+"""Agents from run directories: to act, to be filmed, to be evaluated again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cbm.config import RunConfig, check_settings, read_config
+from cbm.config.build import Shapes, load_weights, make_run_agent
+from cbm.errors import CBMError
+from cbm.runs.checkpoint import load_newest
+from cbm.runs.directory import RunDir, open_existing
+from cbm.runs.trust import check_trusted
+from cbm.runs.zoo.entries import is_reference, open_entry, verify
+from cbm.types import begin_episode
+
+if TYPE_CHECKING:
+    from cbm.types import Agent
+
+
+def load_agent(directory: Path | str, device: str = "cpu") -> Agent:
+    """The agent of a run's newest checkpoint, or `zoo:NAME`, ready to `act`. No code in the run is executed.
+
+    Examples:
+        The run is that of the example of `cbm.train`.
+
+        >>> import cbm
+        >>> agent = cbm.load_agent("runs/short")
+        >>> env = cbm.make_env("cartpole-swingup", "easy", num_videos=2, size=32)
+        >>> obs, info = env.reset(seed=0)
+        >>> obs, reward, terminated, truncated, info = env.step(agent.act(obs))
+        >>> action, state = agent.predict(obs)  # as in Stable-Baselines3
+        >>> env.close()
+    """
+    return load_run(directory, device)[1]
+
+
+def find_run(name: Path | str) -> RunDir:
+    """What RUN on a command line means: the run in the directory of that name, or the agent `zoo:NAME`."""
+    if is_reference(name):
+        return RunDir(open_entry(str(name)).root)
+    run = open_existing(Path(name))
+    if run.entry.exists():
+        verify(run.root)
+    return run
+
+
+def load_run(
+    directory: Path | str, device: str = "cpu", settings: Mapping[str, Any] | None = None
+) -> tuple[RunConfig, Agent, int]:
+    """Configuration, agent and environment step of a run's newest checkpoint.
+
+    `settings` of the agent replace those of the run where the agent has them. They must leave the weights as they are.
+    """
+    config, env_step, state = load_checkpoint(find_run(directory))
+    known = {name: value for name, value in (settings or {}).items() if hasattr(config.agent, name)}
+    config = replace(config, agent=replace(config.agent, **known))
+    obs, action = state["shapes"]
+    agent = make_run_agent(config, Shapes(tuple(obs), action), device)
+    load_weights(agent, state["agent"])
+    begin_episode(agent)  # what it remembers of an episode in training would be of no use
+    return config, agent, env_step
+
+
+def load_checkpoint(run: RunDir, plays: bool = False) -> tuple[RunConfig, int, dict[str, Any]]:
+    """Configuration, environment step and state of a run's newest checkpoint; an error if it has none, or if the
+    configuration is not what it was then. `plays`: its environment will be made, so the user must trust that."""
+    config = read_config(run.config)
+    if plays:
+        check_trusted(config.env.env_id, run.root)
+    found = load_newest(run.checkpoints)
+    if found is None:
+        raise CBMError(f"{run.root} has no checkpoint yet. Train it first: {run.resume_command}")
+    env_step, state = found
+    check_settings(config, state.get("config"), run.config)
+    return config, env_step, state

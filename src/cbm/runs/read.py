@@ -1,0 +1,337 @@
+"""Run directories as they are found on a disk: whole, running, killed in mid-line, half-written, or not runs at all.
+
+`load_runs` never raises for what it finds. What cannot be read is left out and reported by name; the rest is shown. It
+imports neither PyTorch nor the training loop, so a page can be made where nothing can be trained.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal
+
+from cbm.errors import CBMError
+from cbm.runs.directory import RunDir
+from cbm.runs.provenance import RECORDS
+from cbm.runs.zoo.entries import is_reference, open_entry
+from cbm.system.files import Unreadable, list_folder, read_file, read_object
+from cbm.system.jsonl import parse_lines
+
+Line = Mapping[str, Any]
+_DEPTH = 4  # how far below a given folder runs are looked for
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something that was left out."""
+
+    path: Path
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.what}"
+
+
+@dataclass(frozen=True)
+class Status:
+    """Where a run is in its life."""
+
+    state: Literal["complete", "running", "stopped", "failed"]
+    reason: str = ""  # of `failed`, and of `stopped` where it is known; the process of `running`
+
+    def __str__(self) -> str:
+        return f"{self.state} ({self.reason})" if self.reason else self.state
+
+
+@dataclass(frozen=True)
+class Run:
+    """Everything in a run directory, except its checkpoints and its replay."""
+
+    path: Path
+    name: str  # the folder's, with as many parents before it as it takes to tell the runs apart
+    config: Mapping[str, Any]  # config.json as written; of an older version it may lack keys, of a newer one have more
+    provenance: Mapping[str, Any]
+    evals: tuple[Line, ...]
+    metrics: tuple[Line, ...]
+    analysis: tuple[Line, ...]
+    timings: tuple[Line, ...]
+    status: Status
+    films: tuple[Path, ...] = ()
+    figures: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)  # name -> its .png, .svg, .csv, .json
+
+    @property
+    def agent(self) -> str:
+        return self.config["agent_name"]
+
+    @property
+    def task(self) -> str:
+        env = self.config["env"]
+        return env["task"] if env.get("env_id") is None else str(env["env_id"]).rpartition(":")[2]
+
+    @property
+    def distraction(self) -> str:
+        return self.config["env"].get("distraction", "none")
+
+    @property
+    def preset(self) -> str:
+        return self.config.get("preset", "paper")
+
+    @property
+    def seed(self) -> int:
+        return self.config["seed"]
+
+    @property
+    def total_steps(self) -> int:
+        return self.config["training"]["total_steps"]
+
+    @property
+    def env_step(self) -> int:
+        """The newest environment step in any file."""
+        return max(
+            (line["env_step"] for lines in (self.evals, self.metrics, self.timings) for line in lines), default=0
+        )
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The sets of videos that its evaluations played."""
+        return tuple(split for split in ("train", "unseen") if any(split in line for line in self.evals))
+
+    def curve(self, split: str) -> tuple[list[int], list[float]]:
+        """Environment steps and mean returns of its evaluations on one set of videos."""
+        lines = [line for line in self.evals if split in line]
+        return [line["env_step"] for line in lines], [line[split]["mean"] for line in lines]
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What was found, and what was left out."""
+
+    runs: tuple[Run, ...]
+    problems: tuple[Problem, ...]
+
+
+def load_runs(paths: Iterable[Path | str]) -> Loaded:
+    """The runs in `paths`: run directories, folders with run directories somewhere below them, `zoo:NAME`."""
+    runs: dict[Path, Run] = {}
+    problems: list[Problem] = []
+    for path in map(Path, paths):
+        try:
+            found = [open_entry(str(path)).root] if is_reference(path) else find_runs(path, problems)
+        except CBMError as error:
+            problems.append(Problem(path, str(error)))
+            continue
+        except OSError as error:
+            problems.append(Problem(path, f"cannot be read ({error.strerror})"))
+            continue
+        for root in found:
+            try:
+                if root.resolve() not in runs and (run := _load(root, problems)) is not None:
+                    runs[root.resolve()] = run
+            except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: links in a circle
+                problems.append(Problem(root, f"skipped: {error}"))
+    named = zip(runs.values(), _names(list(runs)), strict=True)
+    return Loaded(tuple(replace(run, name=name) for run, name in named), tuple(dict.fromkeys(problems)))
+
+
+def find_runs(path: Path, problems: list[Problem]) -> list[Path]:
+    """The run directories at or below `path`. Folders among them that hold none are reported."""
+    if not path.exists():
+        problems.append(Problem(path, "is not there"))
+        return []
+    if not path.is_dir():
+        problems.append(Problem(path, "is a file, not a run directory"))
+        return []
+    found, strange = _search(path, _DEPTH)
+    if found:
+        problems += [Problem(folder, what) for folder, what in strange]
+    else:
+        problems.append(Problem(path, _nothing_here(path)))
+    return found
+
+
+def _search(path: Path, depth: int) -> tuple[list[Path], list[tuple[Path, str]]]:
+    """Runs at or below a folder, and the folders beside them that hold none."""
+    if os.path.lexists(path / "config.json"):
+        return [path], []
+    found: list[Path] = []
+    strange: list[tuple[Path, str]] = []
+    folders = sorted(entry for entry in path.iterdir() if entry.is_dir() and not entry.name.startswith("."))
+    for folder in folders if depth else []:
+        if folder.is_symlink():
+            strange.append((folder, "is a symbolic link, which is not followed; name it, and it is shown"))
+            continue
+        try:
+            inner, odd = _search(folder, depth - 1)
+        except OSError as error:
+            inner, odd = [], [(folder, f"cannot be read ({error.strerror})")]
+        found += inner
+        strange += odd if inner or odd else [(folder, _nothing_here(folder))]
+    return (found, strange) if found else ([], [])
+
+
+def _nothing_here(folder: Path) -> str:
+    if (folder / ".lock").exists():
+        return "a run that was begun and never got its config.json"
+    if not any(folder.iterdir()):
+        return "is empty"
+    return "holds no run (no config.json in it)"
+
+
+def _names(paths: list[Path]) -> list[str]:
+    """The last parts of each path, as many as it takes to tell all of them apart."""
+    names = [path.name for path in paths]
+    for length in range(2, max((len(path.parts) for path in paths), default=0) + 1):
+        count = Counter(names)
+        if max(count.values()) == 1:
+            break
+        names = [
+            "/".join(path.parts[-length:]) if count[name] > 1 else name for path, name in zip(paths, names, strict=True)
+        ]
+    return names
+
+
+def _load(root: Path, problems: list[Problem]) -> Run | None:
+    """One run directory; None, with the reason in `problems`, where it is not one that we can read."""
+    run = RunDir(root)
+    try:
+        config = read_object(run.config, root)
+    except Unreadable as error:
+        problems.append(Problem(root, f"skipped: config.json {error.what}"))
+        return None
+    provenance = config.pop("provenance", None)
+    provenance = provenance if isinstance(provenance, dict) else {}
+    wrong = _config_problem(config, provenance)
+    if wrong is not None:
+        problems.append(Problem(root, f"skipped: {wrong}"))
+        return None
+    owner = run.owner()
+    lines = {}
+    for path, is_right in (
+        (run.evals, _is_eval),
+        (run.metrics, _is_line),
+        (run.analysis, _is_line),
+        (run.timings, _is_line),
+    ):
+        lines[path.stem], complaints = _read_lines(path, root, is_right, cut_is_a_problem=owner is None)
+        problems += [Problem(path, what) for what in complaints]
+    return Run(
+        path=root,
+        name=root.name,
+        config=config,
+        provenance=provenance,
+        **lines,
+        status=_status(run, owner, config["training"]["total_steps"], lines["evals"]),
+        films=tuple(_files(run.videos, root, (".mp4",), problems)),
+        figures=_figures(run, problems),
+    )
+
+
+def _figures(run: RunDir, problems: list[Problem]) -> dict[str, tuple[Path, ...]]:
+    figures: dict[str, tuple[Path, ...]] = {}
+    for path in _files(run.figures, run.root, (".png", ".svg", ".csv", ".json"), problems):
+        figures[path.stem] = (*figures.get(path.stem, ()), path)
+    return figures
+
+
+def _files(folder: Path, root: Path, suffixes: tuple[str, ...], problems: list[Problem]) -> list[Path]:
+    """The regular files in a folder of a run whose names end like this. Links and the like are reported."""
+    try:
+        entries = list_folder(folder, root)
+    except OSError as error:
+        problems.append(Problem(folder, f"{error.strerror}; left out"))
+        return []
+    files = []
+    for entry in entries:
+        path = folder / entry.name
+        if path.suffix in suffixes and not entry.name.startswith("."):
+            if entry.is_file(follow_symlinks=False):
+                files.append(path)
+            else:
+                what = (
+                    "symbolic link, and links in a run are not followed" if entry.is_symlink() else "thing of its own"
+                )
+                problems.append(Problem(path, f"is no file but a {what}; left out"))
+    return files
+
+
+def _config_problem(config: Mapping[str, Any], provenance: Mapping[str, Any]) -> str | None:
+    """Why a config.json is not one of a run that this version reads; None where it is."""
+    records = provenance.get("records", 1)
+    if not _is_count(records) or records > RECORDS:
+        return f"its files are of version {records!r}, and this cbm-rl reads up to {RECORDS}: pip install -U cbm-rl"
+    env, training = config.get("env"), config.get("training")
+    needed = {
+        "agent_name": isinstance(config.get("agent_name"), str),
+        "seed": _is_count(config.get("seed")),
+        "preset": isinstance(config.get("preset", ""), str),
+        "env.distraction": not isinstance(env, dict) or isinstance(env.get("distraction", ""), str),
+        "env.task": isinstance(env, dict) and (isinstance(env.get("task"), str) or env.get("env_id") is not None),
+        "training.total_steps": isinstance(training, dict) and _is_count(training.get("total_steps")),
+    }
+    missing = [name for name, there in needed.items() if not there]
+    return f"its config.json is not one of a cbm run ({', '.join(missing)} missing or odd)" if missing else None
+
+
+def _status(run: RunDir, owner: str | None, total_steps: int, evals: tuple[Line, ...]) -> Status:
+    if owner is not None:
+        return Status("running", f"process {owner}")
+    if evals and evals[-1]["env_step"] >= total_steps:
+        return Status("complete")
+    with suppress(Unreadable):
+        told = read_object(run.ended, run.root)
+        if told.get("how") in ("stopped", "failed"):
+            return Status(told["how"], str(told.get("reason", "")))
+    return Status("stopped", "its process ended without a word: killed, or the machine went down")
+
+
+def _read_lines(
+    path: Path, root: Path, is_right: Callable[[Any], bool], cut_is_a_problem: bool
+) -> tuple[tuple[Line, ...], list[str]]:
+    """The good lines of a JSON lines file, and what is wrong with the others."""
+    try:
+        found = path.lstat()
+        lines, cut, broken, odd = _parse_lines(path, root, is_right, found.st_size, found.st_mtime_ns)
+    except FileNotFoundError:
+        return (), []
+    except OSError as error:
+        return (), [f"cannot be read ({error.strerror})"]
+    complaints = ["its last line was cut short and is left out"] if cut and cut_is_a_problem else []
+    for numbers, what in ((broken, "not JSON"), (odd, "of another form than this version writes")):
+        if numbers:
+            named = f"line {numbers[0]}" if len(numbers) == 1 else f"{len(numbers)} lines (first: {numbers[0]})"
+            complaints.append(f"{named} {what}; left out")
+    return lines, complaints
+
+
+@lru_cache(4096)  # a page that is served during training reads the same files again and again
+def _parse_lines(
+    path: Path, root: Path, is_right: Callable[[Any], bool], size: int, modified: int
+) -> tuple[tuple[Line, ...], bool, list[int], list[int]]:
+    """Good lines, whether the last one lacks its end, and the numbers of those that are no JSON or of another form."""
+    found = parse_lines(read_file(path, root))
+    odd = [number for number, line in found.good if not is_right(line)]
+    good = tuple(line for _, line in found.good if is_right(line)) if odd else tuple(line for _, line in found.good)
+    return good, found.cut, found.broken, odd
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 53
+
+
+def is_number(value: Any) -> bool:
+    """Whether it is one that a figure can show."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and -1e300 < value < 1e300
+
+
+def _is_line(line: Any) -> bool:
+    return isinstance(line, dict) and _is_count(line.get("env_step"))
+
+
+def _is_eval(line: Any) -> bool:
+    splits = [line[split] for split in ("train", "unseen") if split in line] if _is_line(line) else []
+    return bool(splits) and all(isinstance(split, dict) and is_number(split.get("mean")) for split in splits)

@@ -1,0 +1,1 @@
+"""What the operating system gives: processes and files, used with care."""

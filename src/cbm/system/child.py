@@ -1,0 +1,56 @@
+"""How this package starts Python: with the modules of this process, never with those in the current folder."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing.connection import Connection
+
+from cbm.system.current_folder import without_current_folder
+
+PYTHON = (sys.executable, "-P")  # -P: no folder is put on the path unasked
+
+
+def start(module: str) -> tuple[subprocess.Popen[bytes], Connection]:
+    """A process that calls `serve(handle)` of a module with its end of a socket, and our end.
+
+    A fresh interpreter: a fork would inherit GL contexts and PyTorch's threads, and multiprocessing's spawn runs the
+    caller's script again, which a notebook does not have and a script must be written for. With a session of its own,
+    so that Ctrl-C reaches the parent only, which decides.
+    """
+    ours, theirs = socket.socketpair()
+    with theirs:
+        handle = theirs.fileno()
+        code = f"import sys; from {module} import serve; serve(int(sys.argv[1]))"
+        command = [*PYTHON, "-c", code, str(handle)]
+        process = subprocess.Popen(command, pass_fds=[handle], env=environment(), start_new_session=True)
+    return process, Connection(ours.detach())
+
+
+def end(process: subprocess.Popen[bytes], patience: float) -> None:
+    """Wait for a process whose socket was closed, which ends it where it is idle; after `patience` seconds, kill it."""
+    try:
+        process.wait(timeout=patience)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def environment() -> dict[str, str]:
+    """The environment of a child process: it finds the modules that this one finds, and so do its own children."""
+    return os.environ | {"PYTHONPATH": os.pathsep.join(without_current_folder(sys.path)), "PYTHONSAFEPATH": "1"}
+
+
+@contextmanager
+def outside() -> Iterator[None]:
+    """Away from the current folder, for libraries that look into it by themselves; in that of Python's own modules."""
+    here = os.getcwd()
+    os.chdir(os.path.dirname(os.__file__))
+    try:
+        yield
+    finally:
+        os.chdir(here)

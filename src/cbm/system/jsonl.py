@@ -1,0 +1,109 @@
+"""Files of JSON objects, one per line, that are only ever appended to."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from cbm.errors import CBMError
+from cbm.system.files import open_file, parse, read_file
+
+_TAIL = 1 << 16  # bytes, more than any line of ours
+
+
+class JsonLines:
+    """Such a file, opened for appending. A line is one write, so a crash cuts the last line at most."""
+
+    def __init__(self, path: Path, root: Path) -> None:
+        self._path = path
+        self._handle = open_file(path, root, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+        self._hash = hashlib.sha256(self._read(self.length))
+
+    def append(self, line: Mapping[str, Any]) -> None:
+        data = (json.dumps(line) + "\n").encode()
+        self._hash.update(data)
+        while data:  # a nearly full disk takes a part, then fails with ENOSPC on the rest
+            data = data[os.write(self._handle, data) :]
+
+    @property
+    def length(self) -> int:
+        return os.fstat(self._handle).st_size
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint must know of the file."""
+        return {"bytes": self.length, "sha256": self._hash.hexdigest()}
+
+    def go_back(self, state: Mapping[str, Any]) -> None:
+        """Drop what came after a checkpoint: the resumed run writes it again. An error if the rest has changed."""
+        length = state["bytes"]
+        self._hash = hashlib.sha256(self._read(length))
+        if self.length < length or self._hash.hexdigest() != state["sha256"]:
+            how = (
+                f"it is shorter than {length:,} bytes" if self.length < length else f"its first {length:,} bytes differ"
+            )
+            raise CBMError(
+                f"{self._path} has changed since the checkpoint: {how}. Restore it from a copy. The weights are "
+                "intact, so cbm eval, record and analyze still work."
+            )
+        os.ftruncate(self._handle, length)
+
+    def clear(self) -> None:
+        """Start over: a run that was killed before its first checkpoint left lines."""
+        os.ftruncate(self._handle, 0)
+        self._hash = hashlib.sha256()
+
+    def _read(self, length: int) -> bytes:
+        return os.pread(self._handle, min(length, self.length), 0)
+
+    def sync(self) -> None:
+        os.fsync(self._handle)
+
+    def close(self) -> None:
+        os.close(self._handle)
+
+
+class Lines(NamedTuple):
+    """What such a file holds."""
+
+    good: list[tuple[int, Any]]  # the number of the line, from 1, and its value
+    broken: list[int]  # the numbers of those that are not JSON
+    cut: bool  # whether the last line lacks its end, as a crash leaves it or a process that writes it just now
+
+
+def parse_lines(data: bytes) -> Lines:
+    """Every line by itself."""
+    *whole, rest = data.split(b"\n")
+    good: list[tuple[int, Any]] = []
+    broken: list[int] = []
+    for number, text in enumerate(whole, 1):
+        try:
+            good.append((number, parse(text)))
+        except ValueError:
+            broken.append(number)
+    return Lines(good, broken, bool(rest))
+
+
+def read_lines(path: Path, root: Path | None = None) -> list[dict[str, Any]]:
+    """The objects in the file, and nothing else of it; none if there is no file. `root`: its folder by default."""
+    try:
+        data = read_file(path, path.parent if root is None else root)
+    except OSError:
+        return []
+    return [line for _, line in parse_lines(data).good if isinstance(line, dict)]
+
+
+def last_line(path: Path, root: Path | None = None) -> dict[str, Any] | None:
+    """The last complete line, without reading the whole file; None if it is not an object."""
+    try:
+        with os.fdopen(open_file(path, path.parent if root is None else root), "rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - _TAIL))
+            parts = file.read().split(b"\n")
+        line = parse(parts[-2]) if len(parts) > 1 else None
+    except (OSError, ValueError):
+        return None
+    return line if isinstance(line, dict) else None

@@ -1,0 +1,143 @@
+"""What a program may do while it trains: look, write something down, stop the run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from cbm.errors import CBMError
+from cbm.runs.checkpoint import random_state, set_random_state
+
+if TYPE_CHECKING:
+    from cbm.config import RunConfig
+    from cbm.training.session import Session
+    from cbm.training.stop import Stop
+    from cbm.types import Agent
+
+
+class LiveRun:
+    """A run while it is trained, as callbacks see it."""
+
+    def __init__(self, config: RunConfig, directory: Path, session: Session, stop: Stop) -> None:
+        self.config, self.directory = config, directory
+        self.agent: Agent = session.agent
+        """The agent that learns. `predict` and `encode` leave it as it is; what changes it changes the run."""
+        self.episode_return: float | None = None
+        """Of the last training episode that this process has seen end; None before the first."""
+        self._at, self._stop = session.at, stop
+
+    @property
+    def env_step(self) -> int:
+        """Environment steps so far."""
+        return self._at.env_step
+
+    @property
+    def agent_step(self) -> int:
+        """Agent steps so far."""
+        return self._at.agent_step
+
+    @property
+    def updates(self) -> int:
+        """Updates so far."""
+        return self._at.updates
+
+    @property
+    def stopped(self) -> str | None:
+        """Why the run stops before its end; None if it does not."""
+        return self._stop.reason
+
+    def stop(self, reason: str = "a callback") -> None:
+        """End the run as Ctrl-C does: it is saved, and `cbm.resume` continues it. At its end this does nothing."""
+        if self.env_step < self.config.training.total_steps:
+            self._stop.request(reason)
+
+
+class Callback:
+    """Called while a run is trained. Derive from it, define the methods that you need, and pass `callbacks=[...]` to
+    `cbm.train` or `cbm.resume`.
+
+    Callbacks run in the order of the list, in the process that trains, between two steps: training waits for them. They
+    draw random numbers from the program's generators, not from those of the run, so they do not change its result. An
+    error that one raises ends the run; the last checkpoint stays, and the run can be resumed from there.
+
+    Examples:
+        >>> import cbm
+        >>> class StopAt(cbm.Callback):
+        ...     def __init__(self, score):
+        ...         self.score = score
+        ...
+        ...     def on_evaluation(self, run, results):
+        ...         if results["train"]["mean"] >= self.score:
+        ...             run.stop(f"a mean return of {self.score}")
+    """
+
+    def on_step(self, run: LiveRun) -> None:
+        """After each agent step, and the updates that follow it."""
+
+    def on_evaluation(self, run: LiveRun, results: Mapping[str, Mapping[str, Any]]) -> None:
+        """After each evaluation. `results` is what evals.jsonl gets: by set of videos (`train`, `unseen`) an object
+        with `mean`, `std`, `returns`, `lengths` and `backgrounds`."""
+
+    def on_end(self, run: LiveRun) -> None:
+        """When the run is complete or stopped (`run.stopped`), and saved. Not after an error."""
+
+
+class RandomStates:
+    """Within, the global random generators are the run's; afterwards they are as they were.
+
+    In between, `the_programs` puts those of the program back for a while.
+    """
+
+    def __enter__(self) -> RandomStates:
+        self._program = random_state()
+        return self
+
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        set_random_state(self._program)
+
+    @contextmanager
+    def the_programs(self) -> Iterator[None]:
+        own = random_state()
+        set_random_state(self._program)
+        try:
+            yield
+        finally:
+            self._program = random_state()
+            set_random_state(own)
+
+
+class Callbacks:
+    """The callbacks of one run."""
+
+    def __init__(self, callbacks: Sequence[Callback], run: LiveRun, random: RandomStates) -> None:
+        self._callbacks, self._run, self._random = callbacks, run, random
+
+    def step(self, episode_return: float | None) -> None:
+        self._run.episode_return = episode_return
+        self._call("on_step")
+
+    def evaluation(self, results: Mapping[str, Mapping[str, Any]]) -> None:
+        self._call("on_evaluation", results)
+
+    def end(self) -> None:
+        self._call("on_end")
+
+    def _call(self, method: str, *args: Any) -> None:
+        wanted = [each for each in self._callbacks if getattr(type(each), method) is not getattr(Callback, method)]
+        if wanted:
+            with self._random.the_programs():
+                for each in wanted:
+                    getattr(each, method)(self._run, *args)
+
+
+def check_callbacks(callbacks: Sequence[Callback]) -> None:
+    """An error, before anything is written, for what is no callback."""
+    for each in callbacks:
+        if not isinstance(each, Callback):
+            made = " Did you mean to call it, to make one?" if isinstance(each, type) else ""
+            raise CBMError(
+                f"a callback must be an object of a class that derives from cbm.Callback, not {each!r}.{made}"
+            )

@@ -1,0 +1,116 @@
+"""One agent step of training: who acts, in which episode, and what came of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from cbm.config import RunConfig
+from cbm.config.build import Shapes, make_environment, make_run_agent
+from cbm.config.seeds import seed_for
+from cbm.training.rollout import Rollout
+from cbm.types import Acts, ActsApart, begin_episode
+
+_RGB = 3
+
+
+class Begun(NamedTuple):
+    """An episode that begins: its number, its first frame and what it shows."""
+
+    episode: int
+    frame: np.ndarray
+    background: str
+
+
+class Step(NamedTuple):
+    """One agent step."""
+
+    action: np.ndarray
+    reward: float
+    frame: np.ndarray  # the newest of the observation that it led to
+    terminated: bool
+    truncated: bool
+    ended: dict[str, Any] | None  # the episode that it ended, as metrics.jsonl has it
+    begun: Begun | None  # and the one that follows
+    mark: dict[str, Any]  # random state and memory of whoever acts, after it
+    seconds: tuple[float, float]  # of acting, and of the environment
+
+
+class Stepper:
+    """An environment, the episode under way, and who acts in it: the agent that learns, or a copy of it."""
+
+    def __init__(self, config: RunConfig, copy: bool) -> None:
+        self._config = config
+        self._env = make_environment(config.env, "train")
+        self._rollout = Rollout(self._env, config.seed)
+        self._random_actions = np.random.default_rng(seed_for(config.seed, "explore"))
+        self.shapes = Shapes.of(self._env)
+        self.agent: Acts | None = None  # who acts
+        self._copy: ActsApart | None = None  # the same, if it is a copy
+        if copy:
+            agent = make_run_agent(config, self.shapes)
+            assert isinstance(agent, ActsApart)
+            agent.generator.manual_seed(seed_for(config.seed, "act"))
+            self.agent = self._copy = agent
+
+    def begin(self, episode: int) -> Begun:
+        obs = self._rollout.begin(episode)
+        assert self.agent is not None
+        begin_episode(self.agent)
+        return Begun(episode, _newest(obs), self._rollout.background)
+
+    def take(self, env_step: int) -> Step:
+        rollout, start = self._rollout, time.perf_counter()
+        if env_step < self._config.training.seed_steps:
+            action = self._random_actions.uniform(-1.0, 1.0, self.shapes.action).astype(np.float32)
+        else:
+            assert self.agent is not None
+            action = self.agent.act(rollout.obs, env_step, explore=True)
+        acted, ended, begun = time.perf_counter(), None, None
+        obs, reward, terminated, truncated, _ = rollout.step(action)
+        frame = _newest(obs)
+        if terminated or truncated:
+            ended, begun = rollout.summary(), self.begin(rollout.index + 1)
+        seconds = (acted - start, time.perf_counter() - acted)
+        return Step(action, reward, frame, terminated, truncated, ended, begun, self.mark(), seconds)
+
+    def follow(self, weights: Sequence[np.ndarray]) -> None:
+        """Act with these weights from now on."""
+        assert self._copy is not None
+        with torch.no_grad():
+            torch._foreach_copy_(acting_tensors(self._copy), [torch.from_numpy(each) for each in weights])
+
+    def mark(self) -> dict[str, Any]:
+        """What `restore` needs in addition to the episode so far. A checkpoint has the rest of the learner."""
+        mark: dict[str, Any] = {"random_actions": self._random_actions.bit_generator.state}
+        if self._copy is not None:
+            mark["generator"] = self._copy.generator.get_state().numpy()
+            memory = getattr(self._copy, "memory", None)
+            mark["memory"] = None if memory is None else {name: x.numpy() for name, x in memory.items()}
+        return mark
+
+    def restore(self, mark: dict[str, Any], episode: int, actions: np.ndarray, newest_frame: np.ndarray) -> None:
+        """Back to where `mark` was made, within an episode with these actions so far."""
+        self._rollout.return_to(episode, actions, newest_frame)
+        self._random_actions.bit_generator.state = mark["random_actions"]
+        if self._copy is not None:
+            self._copy.generator.set_state(torch.from_numpy(mark["generator"]))
+            if mark["memory"] is not None:
+                memory = {name: torch.from_numpy(x) for name, x in mark["memory"].items()}
+                self._copy.memory = memory  # type: ignore[attr-defined] # not every agent has one
+
+    def close(self) -> None:
+        self._env.close()
+
+
+def acting_tensors(agent: ActsApart) -> list[torch.Tensor]:
+    """All that `act` reads and `update` changes."""
+    return [tensor for name in agent.acting for tensor in getattr(agent, name).state_dict().values()]
+
+
+def _newest(obs: np.ndarray) -> np.ndarray:
+    return np.array(obs[-_RGB:])  # a copy: the environment may write the next one over it
