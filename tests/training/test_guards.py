@@ -176,9 +176,9 @@ def test_ctrl_c_again_and_again_ends_without_a_traceback(tmp_path: Path) -> None
     while not (tmp_path / "run" / "metrics.jsonl").exists():
         assert process.poll() is None, process.communicate()[0]
         time.sleep(0.01)
-    for _ in range(6):
+    while process.poll() is None:
         process.send_signal(signal.SIGINT)
-        time.sleep(0.03)
+        time.sleep(0.02)
     output = process.communicate(timeout=120)[0]
     assert process.returncode == 128 + signal.SIGINT, output
     assert "Traceback" not in output

@@ -77,6 +77,8 @@ def main(argv: list[str] | None = None) -> int:
         module = import_module(verb.module)
         words = rest if verb.rewrite is None else getattr(module, verb.rewrite)(rest)
         status = tyro.cli(getattr(module, verb.function), args=words, prog=f"cbm {name}", description=verb.help)
+        if status == 128 + signal.SIGINT:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # stopped and saved: one more Ctrl-C changes nothing
     except CBMError as error:
         print(f"cbm {name}: {error}", file=sys.stderr)
         return 1
