@@ -12,7 +12,7 @@ from tempfile import mkdtemp
 import numpy as np
 from PIL import Image
 
-from cbm.envs.rendering.mp4 import write_film
+from cbm.envs.rendering.film import write_film
 from cbm.runs.provenance import RECORDS
 
 HEIGHT = {"drqv2+cbm": 0.6, "drq+cbm": 0.55, "drqv2": 0.3, "drq": 0.25, "proto": 0.35, "svea": 0.4, "tpc": 0.45}

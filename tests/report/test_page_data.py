@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from cbm.cli import main
-from cbm.envs.rendering.mp4 import write_film
+from cbm.envs.rendering.film import write_film
 from cbm.report.data import POINTS, run_data
 from cbm.report.media import embed, media_of, read_embedding, shrink_film
 from cbm.report.page import to_json

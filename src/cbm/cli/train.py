@@ -87,10 +87,10 @@ class EvalArgs(OtherConditionArgs):
 class RecordArgs(OtherConditionArgs):
     """Which episode to film, and in which conditions. Whatever is not set is as in training."""
 
-    directory: Positional[Path] = MISSING
-    """Run directory, or zoo:NAME."""
+    directories: Positional[tuple[Path, ...]] = MISSING
+    """Run directory, or zoo:NAME. Several play the same episode, side by side."""
     output: Annotated[Path, arg(aliases=["-o"])] = MISSING
-    """The film to write, .mp4."""
+    """The film to write: .mp4, or .webp for a README."""
     episode: int = 0
     """Number of the episode, as in `cbm eval`."""
     trust: Trust = ()
@@ -161,14 +161,19 @@ def evaluate(args: Annotated[EvalArgs, arg(name="")]) -> int:
 
 
 def record(args: Annotated[RecordArgs, arg(name="")]) -> int:
-    """Film an episode of a trained agent: the scene, and next to it what the agent sees."""
+    """Film an episode of a trained agent, or of several: the scene, and next to it what the agent sees."""
     _require_extras()
     from cbm.evaluation.record import film
 
     trust(args.trust)
     check_output(args.output)
-    episode = film(args.directory, args.output, args.chosen_split, args.episode, args.changes())
-    print(f"{args.output}: return {episode.total:.1f} in {episode.length} agent steps, background {episode.background}")
+    if not args.directories:
+        raise CBMError("give a run directory, or zoo:NAME.")
+    episodes = film(args.directories, args.output, args.chosen_split, args.episode, args.changes())
+    for directory, played in zip(args.directories, episodes, strict=True):
+        steps = f"{played.length} agent steps, background {played.background}"
+        print(f"{directory}: return {played.total:.1f} in {steps}")
+    print(f"The film is {args.output}")
     return 0
 
 

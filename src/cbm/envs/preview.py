@@ -13,7 +13,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from cbm.envs.distractions import CHOICES
 from cbm.envs.make import make_env
-from cbm.envs.rendering.mp4 import write_film
+from cbm.envs.rendering.film import write_film
 from cbm.envs.rendering.pictures import picture_grid
 from cbm.envs.tasks import PAPER_TASKS
 

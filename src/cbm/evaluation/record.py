@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from cbm.config import RunConfig
 from cbm.config.build import make_environment, one_thread
-from cbm.envs.rendering.mp4 import write_film
+from cbm.envs.rendering.film import check_film, write_film
 from cbm.errors import CBMError
 from cbm.evaluation.evaluate import in_conditions
 from cbm.evaluation.play import Episode, EpisodeSpec, nth_episode, play
@@ -32,28 +32,44 @@ _HEIGHT, _STRIP = 336, 32  # four times 84 pixels, and a line of text under it; 
 _PLAYBACK = 20  # frames a second where the environment does not say
 
 
+class Take(NamedTuple):
+    """An episode, its frames, and how many of them make a second."""
+
+    episode: Episode
+    frames: list[np.ndarray]
+    fps: float
+
+
 def film(
-    directory: Path | str,
+    directories: Sequence[Path | str],
     path: Path,
     split: str = "train",
     episode: int = 0,
     conditions: Mapping[str, Any] | None = None,
-) -> Episode:
-    """Film one of the episodes of `evaluate`."""
+) -> list[Episode]:
+    """Film one of the episodes of `evaluate`. Several agents play the same one, that of the first, side by side."""
     check(Annotated[int, Range(0, 10**9)], episode, "--episode")
-    _check_film(path)
-    config, agent, env_step = load_run(directory)
-    check_trusted(config.env.env_id, Path(directory))
-    config = in_conditions(config, conditions, split)
-    spec = nth_episode(config, env_step, split, episode)
-    return _film(config, agent, spec, env_step, path)
+    check_film(path)
+    spec, tasks, takes = None, dict[str, Path | str](), list[Take]()
+    for directory in directories:
+        config, agent, env_step = load_run(directory)
+        check_trusted(config.env.env_id, Path(directory))
+        config = in_conditions(config, conditions, split)
+        tasks.setdefault(config.env.name, directory)
+        if len(tasks) > 1:
+            raise CBMError(f"agents that are filmed side by side need one task, not {', '.join(tasks)}.")
+        spec = spec or nth_episode(config, env_step, split, episode)
+        takes.append(_take(config, agent, spec, env_step))
+    write_film(path, side_by_side([take.frames for take in takes]), takes[0].fps)
+    return [take.episode for take in takes]
 
 
 def film_best(config: RunConfig, run: RunDir, agent: Agent) -> Path:
     """A film in `videos/` of the best episode of the last evaluation, which is played again for it."""
     spec, env_step = best_episode(config, run)
     path = make_folder(run.videos, run.root) / f"best-{env_step:09d}.mp4"
-    _film(config, agent, spec, env_step, path, run.root)
+    take = _take(config, agent, spec, env_step)
+    write_film(path, take.frames, take.fps, run.root)
     return path
 
 
@@ -66,26 +82,17 @@ def best_episode(config: RunConfig, run: RunDir) -> tuple[EpisodeSpec, int]:
     return nth_episode(config, last["env_step"], split, best), last["env_step"]
 
 
-def _film(
-    config: RunConfig, agent: Agent, spec: EpisodeSpec, env_step: int, path: Path, root: Path | None = None
-) -> Episode:
+def _take(config: RunConfig, agent: Agent, spec: EpisodeSpec, env_step: int) -> Take:
     env = make_environment(config.env, spec.split, film=True)
     try:
         with one_thread():  # as in an evaluation, so that it is the same episode to the last bit
-            return film_episode(agent, env, spec, env_step, path, f"{config.env.name}  {config.agent_name}", root)
+            return film_episode(agent, env, spec, env_step, f"{config.env.name}  {config.agent_name}")
     finally:
         env.close()
 
 
-def _check_film(path: Path) -> None:
-    if path.suffix != ".mp4":
-        raise CBMError(f"a film is an .mp4 file, not {path}.")
-
-
-def film_episode(
-    agent: Agent, env: gym.Env, spec: EpisodeSpec, env_step: int, path: Path, title: str, root: Path | None = None
-) -> Episode:
-    """Play one episode and write it to `path` (.mp4). `root` as in `write_whole`."""
+def film_episode(agent: Agent, env: gym.Env, spec: EpisodeSpec, env_step: int, title: str) -> Take:
+    """Play one episode, and draw it."""
     frames: list[np.ndarray] = []
 
     def watch(obs: np.ndarray, total: float) -> None:
@@ -93,8 +100,13 @@ def film_episode(
         frames.append(compose(_scene(env), obs[-3:].transpose(1, 2, 0), caption))
 
     episode = play(agent, env, spec, env_step, watch)
-    write_film(path, frames, float(env.metadata.get("render_fps") or _PLAYBACK), root)
-    return episode
+    return Take(episode, frames, float(env.metadata.get("render_fps") or _PLAYBACK))
+
+
+def side_by_side(films: Sequence[Sequence[np.ndarray]]) -> Iterator[np.ndarray]:
+    """One film of several; one that is over shows its last frame."""
+    for index in range(max(map(len, films))):
+        yield np.concatenate([frames[min(index, len(frames) - 1)] for frames in films], axis=1)
 
 
 def compose(scene: np.ndarray | None, seen: np.ndarray, caption: str) -> np.ndarray:

@@ -83,7 +83,7 @@ def test_a_run_directory_and_a_name_are_the_same_to_all_who_take_one(zoo: Path, 
     first, *others = [agent.act(obs, 800, explore=False) for agent in agents]
     assert all(np.array_equal(first, other) for other in others)
     assert load_run(f"zoo:{NAME}")[0] == load_run(finished_run())[0]
-    assert film(f"zoo:{NAME}", tmp_path / "film.mp4").total == open_entry(NAME).about.returns["train"][0]
+    assert film([f"zoo:{NAME}"], tmp_path / "film.mp4")[0].total == open_entry(NAME).about.returns["train"][0]
     runs = load_runs([f"zoo:{NAME}", "zoo:nobody"])
     assert [run.status.state for run in runs.runs] == ["complete"]
     assert "Choose from: PixelDot" in runs.problems[0].what
