@@ -65,6 +65,14 @@ def equal(a: dict[str, Any], b: dict[str, Any]) -> None:
         assert same, name
 
 
+def learned(a: Any) -> dict[str, torch.Tensor]:
+    """Copies of the parameters of each optimizer, end to end."""
+    return {
+        name: torch.cat([p.detach().flatten() for group in optimizer.param_groups for p in group["params"]])
+        for name, optimizer in a.optimizers.items()
+    }
+
+
 @pytest.mark.parametrize("name", agent_names())
 class TestEveryAgent:
     def test_no_parameter_in_two_optimizers_and_none_forgotten(self, name: str) -> None:
@@ -121,12 +129,19 @@ class TestEveryAgent:
         assert a.value(obs).shape == (5, 1)
 
     def test_learns_from_what_it_samples(self, name: str, tmp_path: Path) -> None:
-        a = agent(name)
-        sampled = a.sample(filled(tmp_path), np.random.default_rng(0))
-        assert len(sampled.obs) == 8
-        metrics = a.update(sampled, 0)
-        assert all(value.ndim == 0 and torch.isfinite(value) for value in metrics.values())
-        assert not any(value.requires_grad for value in metrics.values())
+        """Everything that has an optimizer moves, and another sample moves it elsewhere."""
+        replay, found = filled(tmp_path), []
+        for seed in (0, 1):
+            a = agent(name)
+            sampled = a.sample(replay, np.random.default_rng(seed))
+            assert len(sampled.obs) == 8
+            before = learned(a)
+            metrics = a.update(sampled, 0)
+            assert all(value.ndim == 0 and torch.isfinite(value) for value in metrics.values())
+            assert not any(value.requires_grad for value in metrics.values())
+            found.append(learned(a))
+            assert {key for key in before if torch.equal(before[key], found[-1][key])} == set()
+        assert not any(torch.equal(found[0][key], found[1][key]) for key in before if key != "temperature")
 
 
 @pytest.mark.parametrize("name", MODEL_FREE)
@@ -153,17 +168,18 @@ class TestModelFree:
             values = [metrics[f"loss/{loss}"] for metrics in history if f"loss/{loss}" in metrics]
             assert values[-1] < 0.8 * values[0], loss
 
-    def test_a_critic_that_carries_no_gradient_to_the_actor_s_loss(self, name: str) -> None:
-        a = agent(name)
-        a.update(batch(), 0)
-        critic = [p.clone() for p in a.critic.parameters()]
-        steps = {
-            key: a.optimizers[key].state_dict()["state"][0]["step"].item() for key in ("critic", "actor", "encoder")
-        }
-        assert steps == {"critic": 1, "actor": 1, "encoder": 1}
-        a.update(batch(), 0)
-        assert a.optimizers["actor"].state_dict()["state"][0]["step"].item() == 1  # every second update
-        assert not all(torch.equal(x, y) for x, y in zip(critic, a.critic.parameters(), strict=True))
+    def test_the_actor_s_loss_moves_the_actor_alone(self, name: str) -> None:
+        """It passes through the critic, and what that and the encoder learn is the same with and without it."""
+        found = []
+        for every in (1, 2):
+            a = agent(name, actor_every=every)
+            a.updates, before = 1, learned(a)
+            assert ("loss/actor" in a.update(batch(), 0)) == (every == 1)
+            after = learned(a)
+            assert torch.equal(before["actor"], after["actor"]) == (every == 2)
+            found.append({key: after[key] for key in after if key not in ("actor", "temperature")})
+        assert {"encoder", "critic"} <= found[0].keys()
+        equal(*found)
 
     def test_the_actor_sees_latents_after_the_step(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         """Those of plain images, through the convolutions before the step and the projection after it.
@@ -267,9 +283,14 @@ def test_who_shares_the_encoder_with_the_critic() -> None:
 def test_few_and_many_prototypes(name: str, prototypes: int) -> None:
     config, objective = configs(name)
     a = make_agent(name, SETUP, shrunk(config, SIZES), replace(objective, prototypes=prototypes))
-    metrics = a.update(batch(), 0)
-    assert all(torch.isfinite(value) for value in metrics.values())
-    assert a.objective.prototypes.shape == (prototypes, 6)  # type: ignore[attr-defined]
+    before, b = a.objective.prototypes.detach().clone(), batch()
+    assert before.shape == (prototypes, 6)
+    metrics = a.update(b, 0)
+    assert (a.objective.prototypes != before).any(dim=1).all()  # each has learned
+    r_c, reward = a.objective.r_c, b.reward / SETUP.action_repeat
+    assert reward.min() <= r_c.min() < r_c.max() <= reward.max()  # and has a reward out of the batch
+    assert metrics["cbm/q_entropy"] <= np.log(prototypes)
+    assert 1 <= metrics["cbm/prototypes_used"] <= prototypes
 
 
 def test_names() -> None:

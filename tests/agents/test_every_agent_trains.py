@@ -59,9 +59,11 @@ def test_trains_evaluates_and_resumes(name: str, tmp_path: Path, monkeypatch: py
 @pytest.mark.parametrize("name", agent_names())
 def test_presets(name: str) -> None:
     paper, laptop = make_config(name), make_config(name, preset="laptop")
-    assert laptop.agent.batch_size == (64 if isinstance(paper.agent, AgentConfig) else paper.agent.laptop().batch_size)
-    assert laptop.agent.batch_size < paper.agent.batch_size
+    sizes = {"proto": 512, "tpc": 250}.get(name, 128), 12 if name == "tpc" else 64
+    assert (paper.agent.batch_size, laptop.agent.batch_size) == sizes
+    assert (paper.env.size, laptop.env.size) == (84, 64)
     if isinstance(paper.agent, AgentConfig):
-        assert laptop.agent.conv_strides == (2, 2, 1, 1)
+        assert (paper.agent.conv_strides, laptop.agent.conv_strides) == ((2, 1, 1, 1), (2, 2, 1, 1))
+        assert (paper.agent.updates_per_step, laptop.agent.updates_per_step) == (1.0, 0.25)
     for chosen in (paper, laptop):
         assert from_json(to_json(chosen)) == chosen

@@ -72,7 +72,12 @@ def test_stills_come_evenly_from_the_training_videos(tmp_path: Path) -> None:
     values = sorted(images[:, 0, 0, 0].tolist())
     assert values == sorted(50 * "abcd".index(name) + frame for name in names for frame in (0, 2, 5))
     a = agent("svea", augmentation="overlay", overlay_videos=str(tmp_path), overlay_images=4)
-    assert all(torch.isfinite(value) for value in a.update(batch(n_step=1), 0).values())
+    np.testing.assert_array_equal(a.images, stills(str(tmp_path), 4, (20, 20)))
+    b = agent("svea", augmentation="overlay", overlay_videos=str(tmp_path), overlay_images=4)
+    b.images = 255 - b.images
+    losses = [each.update(batch(n_step=1), 0) for each in (a, b)]
+    assert losses[0]["loss/critic"] == losses[1]["loss/critic"]
+    assert losses[0]["loss/critic_augmented"] != losses[1]["loss/critic_augmented"]  # it is what the critic sees
 
 
 def test_the_paper_preset_is_its_authors_and_the_laptop_preset_is_as_the_others() -> None:

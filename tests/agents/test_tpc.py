@@ -484,14 +484,15 @@ def test_killed_again_and_again_it_equals_a_run_left_alone(tmp_path: Path, toy_p
     values = TOY | {"training.total_steps": 400, "training.checkpoint_every": 70, "training.eval_every": 200}
     options += [word for name, value in values.items() for word in (f"--{name}", str(value))]
     runs = tmp_path / "killed", tmp_path / "whole"
-    assert cbm("train", *options, "--out", runs[1]).communicate(timeout=180)[0] is not None
     words: list[Any] = [*options, "--out", runs[0]]
     for lines in sorted(random.sample(range(6, 30), 2)):
-        interrupt(runs[0], signal.SIGKILL, lines, words)
+        code, output = interrupt(runs[0], signal.SIGKILL, lines, words)
+        assert code == -signal.SIGKILL, output
         words = ["--resume", runs[0]]
-    process = cbm("train", *words)
-    assert process.communicate(timeout=180)[0] is not None
-    assert process.returncode == 0
+    for command in (words, [*options, "--out", runs[1]]):
+        process = cbm("train", *command)
+        output = process.communicate(timeout=180)[0]
+        assert process.returncode == 0, output
     assert_same_run(*runs)
 
 

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from cbm.agents import agent_names
-from cbm.config import EnvConfig, make_config
+from cbm.config import EnvConfig, effect_of, make_config, to_json
 from cbm.config.comparison import describe, differences
+from cbm.schema.tree import Effect, flatten
 from cbm.training.loop import train
 
 
@@ -42,9 +43,19 @@ def test_updates_are_compared_by_what_is_done_not_by_how_it_is_said() -> None:
 
 
 @pytest.mark.parametrize("name", agent_names())
-def test_every_method_can_be_compared(name: str) -> None:
-    config = make_config(name, preset="laptop")
-    assert describe(config, differences(config))
+def test_every_method_is_compared_by_what_it_shares_with_the_reference(name: str) -> None:
+    """In both presets, against their settings as they are written: a difference that is found, and no other."""
+    for preset in ("paper", "laptop"):
+        config, reference = make_config(name, preset=preset), make_config("drqv2+cbm", preset=preset)
+        ours, theirs = (flatten(to_json(each)) for each in (config, reference))
+        found = differences(config)
+        for key in (key for key in ours.keys() & theirs.keys() if key.startswith(("agent.", "env.", "training."))):
+            expected = ours[key] != theirs[key] and effect_of(key) > Effect.ROUNDING
+            assert (key in found) == (expected and key != "agent.updates_per_step"), key
+        text = describe(config, found)
+        for key, (own, there) in found.items():
+            assert f"{key} {own} (there {there})" in text
+        assert ("no difference" in text) == (not found and name != "drqv2+cbm")
 
 
 def test_a_run_stores_and_prints_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

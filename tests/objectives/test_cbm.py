@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 
 from cbm.errors import CBMError, UnknownChoice
 from cbm.learning.ops import sinkhorn
@@ -150,18 +151,41 @@ def test_prototype_rewards_rest_in_evaluation_and_live_in_the_state() -> None:
 
 def test_more_prototypes_than_observations() -> None:
     objective = cbm(replace(SMALL, prototypes=40))
-    losses, metrics = objective.losses(*batch(), policy)
-    assert all(torch.isfinite(value) for value in [*losses.values(), *metrics.values()])
-    assert set(objective.r_c.tolist()) & set((0.99 * 0.25 * batch()[2]).flatten().tolist()) == set()  # has moved
+    z, action, reward, z_next = batch()
+    losses, metrics = objective.losses(z, action, reward, z_next, policy)
+    assert all(torch.isfinite(value) for value in metrics.values())
+    (gradient,) = torch.autograd.grad(losses["cluster"], objective.prototypes)
+    assert gradient.any(dim=1).all()
+    first = (0.25 * reward.flatten())[torch.arange(40) % B]  # a reward of the batch for each, then Eq. 4 once
+    assert (objective.r_c != first).all()
+    assert (objective.r_c - first).abs().max() <= 0.01 * (first.max() - first.min())
 
 
 def test_metrics_mean_what_they_say() -> None:
-    _, metrics = cbm().losses(*batch(), policy)
+    objective, (z, action, reward, z_next) = cbm(), batch()
+    _, metrics = objective.losses(z, action, reward, z_next, policy)
     assert not any(value.requires_grad for value in metrics.values())
-    assert 0 <= metrics["cbm/p_entropy"] <= np.log(K)
-    assert 1 <= metrics["cbm/prototypes_used"] <= K + 1e-4
-    for share in ("cbm/agreement", "cbm/dynamics_accuracy"):
-        assert 0 <= metrics[share] <= 1
+    with torch.no_grad():
+        c = objective.prototypes
+        p = log_assignment(z, c, SMALL).exp()
+        r, unit_next = 0.25 * reward[:, 0], F.normalize(z_next, dim=1)
+        away = (unit_next[:, None] - F.normalize(objective.transition(c, policy(c)), dim=1)).norm(dim=2)
+        gap = (r[:, None] - r[:K]).abs()  # prototypes start with rewards of the batch
+        q = sinkhorn(-(gap + away), 0.05, 3)
+        guess = (F.normalize(objective.transition(z, action), dim=1) @ unit_next.T).argmax(dim=1)
+        expected = {
+            "cbm/p_entropy": -(p * p.log()).sum(dim=1).mean(),
+            "cbm/q_entropy": -(q * q.log()).sum(dim=1).mean(),
+            "cbm/prototypes_used": (-(p.mean(dim=0) * p.mean(dim=0).log()).sum()).exp(),
+            "cbm/agreement": (p.argmax(dim=1) == q.argmax(dim=1)).float().mean(),
+            "cbm/dynamics_accuracy": (guess == torch.arange(B)).float().mean(),
+            "cbm/prototype_reward_std": objective.r_c.std(),
+            "cbm/reward_distance": gap.mean(),
+            "cbm/latent_distance": away.mean(),
+        }
+    assert metrics.keys() == expected.keys()
+    for name, value in expected.items():
+        torch.testing.assert_close(metrics[name], value, msg=name)
 
 
 def test_a_small_batch_is_learned() -> None:
@@ -202,6 +226,7 @@ def test_contract(name: str) -> None:
     assert torch.isfinite(total)  # type: ignore[arg-type]
     total.backward()  # type: ignore[union-attr]
     assert z.grad is not None
+    assert z.grad.any()
     assert z_next.grad is None
     assert all(parameter.grad is not None for parameter in objective.parameters())
     assert all(metric.ndim == 0 and not metric.requires_grad for metric in metrics.values())
