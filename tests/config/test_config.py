@@ -67,6 +67,14 @@ def test_the_laptop_preset_makes_the_same_changes_for_every_agent() -> None:
     assert few == {f"{base}+{name}" for base in ("drq", "drqv2") for name in ("cbm", "dynamics", "bisim-nce")}
 
 
+@pytest.mark.parametrize("task", ["cartpole-swingup", "cheetah-run", "walker-walk"])  # repeats of 8, 4 and 2
+@pytest.mark.parametrize("agent", ["drqv2", "drq+cbm", "svea", "proto"])
+def test_the_laptop_preset_makes_as_many_updates_in_every_task(agent: str, task: str) -> None:
+    config = make_config(agent, EnvConfig(task), "laptop")
+    agent_steps = config.training.total_steps / (config.env.action_repeat or 0)
+    assert config.updates_per_agent_step * agent_steps == 500_000 / 16
+
+
 def test_nothing_can_be_changed_afterwards() -> None:
     with pytest.raises(FrozenInstanceError):
         make_config("drq").seed = 4  # type: ignore[misc]

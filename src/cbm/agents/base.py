@@ -79,8 +79,9 @@ class AgentConfig(Checked):
     """Run convolutions in bfloat16: faster on processors that support it (see `cbm doctor`). Untested on CUDA."""
 
     def laptop(self) -> Self:
-        """For two cores: smaller networks and batches, a quarter of the updates, and a higher rate and faster targets
-        to make up for them. docs/results/recipe.md says what each was measured to do."""
+        """For two cores: smaller networks and batches, fewer updates, and a higher rate and faster targets to make up
+        for them. docs/results/recipe.md says what each was measured to do. The preset itself chooses the number of
+        updates for tasks of the suite."""
         return replace(
             self,
             conv_strides=(2, 2, 1, 1),

@@ -154,14 +154,23 @@ class RunConfig(Checked):
         return getattr(self.agent, "first_updates", 0)
 
 
+_STEPS_PER_UPDATE = 16  # environment steps, in the preset `laptop`
+
+
 def _paper(config: RunConfig) -> RunConfig:
     return config
 
 
 def _laptop(config: RunConfig) -> RunConfig:
-    """The same method at a size for two cores. What that is, each agent and objective says in its `laptop`."""
+    """The same method at a size for two cores. What that is, each agent and objective says in its `laptop`.
+
+    In 500K steps every task of the suite has about 31,000 updates, whatever its action repeat: what has been learned
+    depends on their number far more than on the number of steps between them (docs/results/recipe.md).
+    """
     size = 64 if config.env.size == EnvConfig.size else config.env.size
     agent, objective = config.agent.laptop(), config.objective
+    if config.env.env_id is None and hasattr(agent, "updates_per_step"):
+        agent = replace(agent, updates_per_step=(config.env.resolved().action_repeat or 1) / _STEPS_PER_UPDATE)
     if hasattr(objective, "laptop"):
         agent, objective = replace(agent, batch_episodes=objective.laptop_episodes), objective.laptop()
     training = replace(config.training, eval_every=25_000, analyze_every=100_000, overlap=True)
