@@ -3,7 +3,8 @@
 SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
-DEMO_STEPS ?= 200000
+DEMO_STEPS ?= 125000
+TRAINED := zoo:cartpole-swingup/drqv2+cbm
 PACKAGES := libegl1 libegl-mesa0 libgl1-mesa-dri libosmesa6
 
 .PHONY: help setup system browser demo docs test test-all smoke assault check format bench clean
@@ -51,16 +52,17 @@ browser: setup
 demo: setup
 	$(BIN)/cbm doctor
 	$(BIN)/cbm preview --task cartpole-swingup --distraction easy -o demo/what-the-agent-sees.png
-	$(BIN)/cbm record zoo:cartpole-swingup/drqv2+cbm --videos unseen -o demo/trained-agent.mp4
+	$(BIN)/cbm record $(TRAINED) --videos unseen -o demo/trained-agent.mp4
 	@if [ -f demo/run/config.json ]; then $(BIN)/cbm train --resume demo/run; else \
 	  $(BIN)/cbm train --task cartpole-swingup --agent drqv2+cbm --distraction easy --preset laptop \
 	    --steps $(DEMO_STEPS) --out demo/run; fi
 	$(BIN)/cbm eval demo/run --episodes 10 --videos unseen -o demo/unseen-videos.json
-	cp "$$(ls -t demo/run/videos/best-*.mp4 | head -n 1)" demo/film.mp4
+	$(BIN)/cbm record demo/run $(TRAINED) --videos unseen -o demo/film.mp4
 	$(BIN)/cbm plot demo/run -o demo/curve.png
+	$(BIN)/cbm robustness demo/run $(TRAINED) --episodes 3 -o demo/robustness
 	$(BIN)/cbm analyze demo/run --episodes 0
 	$(BIN)/cbm report demo/run -o demo/report.html
-	@echo "Look at demo/report.html, demo/curve.png and demo/film.mp4; demo/trained-agent.mp4 is a trained agent of the zoo"
+	@echo "Look at demo/report.html, demo/film.mp4 (your agent beside a trained one of the zoo), demo/curve.png, demo/robustness/"
 
 test: check browser
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
