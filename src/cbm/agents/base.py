@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Self
 
@@ -13,12 +14,14 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Adam
 
+from cbm.agents.controller import Reactive
 from cbm.envs.tasks import Noise, Task
 from cbm.errors import CBMError
-from cbm.learning.nets import Encoder
+from cbm.learning.nets import Critic, DeterministicActor, Encoder, GaussianActor
+from cbm.learning.optimisation import adams, encoder_optimizer, loss_weights
 from cbm.schema.ranges import Count, CountOrZero, Length, Positive, Range, Share, Width
 from cbm.schema.tree import Checked
-from cbm.types import send
+from cbm.types import Agent, Objective, send
 
 
 @dataclass(frozen=True)
@@ -158,3 +161,51 @@ def as_batch(obs: np.ndarray | Tensor, device: torch.device) -> Tensor:
 def as_actions(action: Tensor, obs: np.ndarray) -> np.ndarray:
     """What `act` returns for `obs`: one action (A,) for one observation, else (N, A)."""
     return action.cpu().numpy().reshape(*obs.shape[:-3], -1)
+
+
+class ActorCritic(Agent):
+    """An encoder, an actor and two critics on its latents: all but what such an agent does, its `act` and `update`."""
+
+    acting = ("encoder", "actor")
+    encoder: Encoder
+    actor: DeterministicActor | GaussianActor
+    critic: Critic
+
+    def __init__(self, config: AgentConfig, setup: Setup, objective: Objective | None) -> None:
+        self.config, self.setup, self.device, self.objective = config, setup, setup.device, objective
+        self.generator = torch.Generator(self.device).manual_seed(setup.seed)
+        self.updates = 0
+
+    def assemble(self, **others: nn.Module) -> None:
+        """When encoder, actor and critic have been made: what learns from which losses; `others` are more modules."""
+        self.target_critic = deepcopy(self.critic).requires_grad_(False)
+        networks = {"encoder": self.encoder, "actor": self.actor, "critic": self.critic}
+        modules = networks | {"target_critic": self.target_critic} | others
+        self.modules = on_device(self.device, **modules, objective=self.objective)
+        lr = self.config.lr
+        self.optimizers = {
+            "encoder": encoder_optimizer(self.encoder, self.objective, lr),
+            **adams(lr, critic=self.critic, actor=self.actor),
+        }
+        self.weights = loss_weights(self.objective)
+
+    @torch.no_grad()
+    def encode(self, obs: np.ndarray | Tensor) -> Tensor:
+        """Latents (N, D) of observations (N, C, H, W), without shifts."""
+        z: Tensor = self.encoder(as_batch(obs, self.device))
+        return z
+
+    @torch.no_grad()
+    def value(self, obs: np.ndarray | Tensor) -> Tensor:
+        """min_i Q_i(z, pi(z)), (N, 1), for the policy without exploration."""
+        z = self.encoder(as_batch(obs, self.device))
+        return torch.minimum(*self.critic(z, self.actor.mean(z)))
+
+    def controller(self) -> Reactive:
+        return Reactive(self.encoder, self.actor)
+
+    def state_dict(self) -> dict[str, Any]:
+        return agent_state(self.modules, self.optimizers, self.generator, self.updates)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.updates = restore_agent(state, self.modules, self.optimizers, self.generator)

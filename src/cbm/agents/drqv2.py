@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from cbm.agents.base import (
-    AgentConfig,
-    Setup,
-    agent_state,
-    as_actions,
-    as_batch,
-    make_encoder,
-    on_device,
-    restore_agent,
-    seeded,
-)
-from cbm.agents.controller import Reactive
+from cbm.agents.base import ActorCritic, AgentConfig, Setup, as_actions, as_batch, make_encoder, seeded
 from cbm.learning import chunks
 from cbm.learning.nets import Critic, DeterministicActor, Makes
 from cbm.learning.ops import linear_schedule, noisy_action, soft_update
-from cbm.learning.optimisation import adams, critic_blocked, encoder_optimizer, loss_weights, minimise, shifted, td_loss
+from cbm.learning.optimisation import critic_blocked, minimise, shifted, td_loss
 from cbm.replay import Replay
 from cbm.schema.ranges import Positive, Range, Weight
-from cbm.types import Agent, Batch, Losses, Metrics, Objective
+from cbm.types import Batch, Losses, Metrics, Objective
 
 
 @dataclass(frozen=True)
@@ -44,33 +32,19 @@ class DrQv2Config(AgentConfig):
     tanh, as in DrQ-v2. The authors of CBM use tanh(0.1 x) against the same problem."""
 
 
-class DrQv2(Agent):
+class DrQv2(ActorCritic):
     """The critic trains the encoder. With an objective, that does, and the critic too if the objective lets it."""
 
-    acting = ("encoder", "actor")
+    config: DrQv2Config
+    actor: DeterministicActor
 
     def __init__(self, config: DrQv2Config, setup: Setup, objective: Objective | None = None) -> None:
-        self.config, self.setup, self.device, self.objective = config, setup, setup.device, objective
+        super().__init__(config, setup, objective)
         with seeded(setup.seed):
             self.encoder = make_encoder(config, setup)
             self.actor = DeterministicActor(config.feature_dim, setup.action_dim, config.hidden_dim, config.actor_bound)
             self.critic = Critic(config.feature_dim, setup.action_dim, config.hidden_dim)
-        self.target_critic = deepcopy(self.critic).requires_grad_(False)
-        self.modules = on_device(
-            self.device,
-            encoder=self.encoder,
-            actor=self.actor,
-            critic=self.critic,
-            target_critic=self.target_critic,
-            objective=objective,
-        )
-        self.optimizers = {
-            "encoder": encoder_optimizer(self.encoder, objective, config.lr),
-            **adams(config.lr, critic=self.critic, actor=self.actor),
-        }
-        self.weights = loss_weights(objective)
-        self.generator = torch.Generator(self.device).manual_seed(setup.seed)
-        self.updates = 0
+        self.assemble()
 
     def noise(self, env_step: int) -> float:
         """Standard deviation of the exploration noise."""
@@ -106,7 +80,8 @@ class DrQv2(Agent):
         if self.objective is not None:
             losses, metrics = self.objective.losses(z, batch.action, batch.reward, z_next[0], self.actor.mean)
 
-        q, target = self.critic(self._critic_view(z), batch.action), self.target(batch, z_boot, std)
+        z_critic = z.detach() if critic_blocked(self.objective) else z
+        q, target = self.critic(z_critic, batch.action), self.target(batch, z_boot, std)
         losses["critic"] = td_loss(q, target)
         metrics |= minimise(losses, self.weights, ("encoder", "critic"), self.optimizers)
         metrics |= {
@@ -129,9 +104,6 @@ class DrQv2(Agent):
         makes: Makes = "both" if learns else "latents"
         return shifted(self.encoder, obs, self.config.shift_pad, self.generator, learns, makes)
 
-    def _critic_view(self, z: Tensor) -> Tensor:
-        return z.detach() if critic_blocked(self.objective) else z
-
     @torch.no_grad()
     def target(self, batch: Batch, z_boot: Tensor, std: float) -> Tensor:
         """y = sum_k gamma^k r_{t+k} + gamma^n min_i Q_i'(z_{t+n}, pi(z_{t+n}) + clipped noise)."""
@@ -142,24 +114,3 @@ class DrQv2(Agent):
         """-min_i Q_i(z, pi(z) + clipped noise)."""
         action = noisy_action(self.actor.mean(z), std, self.generator, self.config.noise_clip)
         return -torch.minimum(*self.critic(z, action)).mean()
-
-    @torch.no_grad()
-    def encode(self, obs: np.ndarray | Tensor) -> Tensor:
-        """Latents (N, D) of observations (N, C, H, W), without shifts."""
-        z: Tensor = self.encoder(as_batch(obs, self.device))
-        return z
-
-    @torch.no_grad()
-    def value(self, obs: np.ndarray | Tensor) -> Tensor:
-        """min_i Q_i(z, pi(z)), (N, 1)."""
-        z = self.encode(obs)
-        return torch.minimum(*self.critic(z, self.actor.mean(z)))
-
-    def controller(self) -> Reactive:
-        return Reactive(self.encoder, self.actor)
-
-    def state_dict(self) -> dict[str, Any]:
-        return agent_state(self.modules, self.optimizers, self.generator, self.updates)
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.updates = restore_agent(state, self.modules, self.optimizers, self.generator)

@@ -3,33 +3,21 @@
 from __future__ import annotations
 
 import math
-from copy import deepcopy
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cbm.agents.base import (
-    AgentConfig,
-    Setup,
-    agent_state,
-    as_actions,
-    as_batch,
-    make_encoder,
-    on_device,
-    restore_agent,
-    seeded,
-)
-from cbm.agents.controller import Reactive
+from cbm.agents.base import ActorCritic, AgentConfig, Setup, as_actions, as_batch, make_encoder, seeded
 from cbm.learning.chunks import Work
 from cbm.learning.nets import Critic, Encoder, GaussianActor, Makes
 from cbm.learning.ops import soft_update, squashed_gaussian
-from cbm.learning.optimisation import adam, adams, encoder_optimizer, loss_weights, minimise, shifted
+from cbm.learning.optimisation import adam, minimise, shifted
 from cbm.replay import Replay
 from cbm.schema.ranges import Positive, Range
-from cbm.types import Agent, Batch, Metrics, Objective
+from cbm.types import Batch, Metrics, Objective
 
 
 @dataclass(frozen=True)
@@ -58,38 +46,23 @@ class Temperature(nn.Module):
         return self.log_alpha.exp()
 
 
-class SAC(Agent):
+class SAC(ActorCritic):
     """Everything but `update`, which says how a batch trains the encoder and the critic."""
 
-    acting = ("encoder", "actor")
+    config: SACConfig
+    actor: GaussianActor
 
     def __init__(self, config: SACConfig, setup: Setup, objective: Objective | None = None) -> None:
-        self.config, self.setup, self.device, self.objective = config, setup, setup.device, objective
+        super().__init__(config, setup, objective)
         with seeded(setup.seed):
             self.encoder = self.make_encoder()
             self.actor = GaussianActor(config.feature_dim, setup.action_dim, config.hidden_dim)
             self.critic = Critic(config.feature_dim, setup.action_dim, config.hidden_dim)
-        self.target_critic = deepcopy(self.critic).requires_grad_(False)
         self.temperature = Temperature(config.temperature).requires_grad_(config.learn_temperature)
-        self.modules = on_device(
-            self.device,
-            encoder=self.encoder,
-            actor=self.actor,
-            critic=self.critic,
-            target_critic=self.target_critic,
-            temperature=self.temperature,
-            objective=objective,
-        )
-        self.optimizers = {
-            "encoder": encoder_optimizer(self.encoder, objective, config.lr),
-            **adams(config.lr, critic=self.critic, actor=self.actor),
-        }
+        self.assemble(temperature=self.temperature)
         if config.learn_temperature:
             lr = config.lr if config.temperature_lr is None else config.temperature_lr
             self.optimizers["temperature"] = adam(self.temperature.parameters(), lr, config.temperature_beta1)
-        self.weights = loss_weights(objective)
-        self.generator = torch.Generator(self.device).manual_seed(setup.seed)
-        self.updates = 0
 
     def make_encoder(self) -> Encoder:
         """For agents whose encoder differs."""
@@ -147,24 +120,3 @@ class SAC(Agent):
             losses["temperature"] = (alpha * (-log_pi + self.setup.action_dim).detach()).mean()
         metrics = minimise(losses, dict.fromkeys(losses, 1.0), [*losses], self.optimizers)
         return metrics | {"actor/entropy": -log_pi.detach().mean(), "actor/temperature": alpha.detach()}
-
-    @torch.no_grad()
-    def encode(self, obs: np.ndarray | Tensor) -> Tensor:
-        """Latents (N, D) of observations (N, C, H, W), without shifts."""
-        z: Tensor = self.encoder(as_batch(obs, self.device))
-        return z
-
-    @torch.no_grad()
-    def value(self, obs: np.ndarray | Tensor) -> Tensor:
-        """min_i Q_i(z, tanh(mean)), (N, 1)."""
-        z = self.encoder(as_batch(obs, self.device))
-        return torch.minimum(*self.critic(z, self.actor.mean(z)))
-
-    def controller(self) -> Reactive:
-        return Reactive(self.encoder, self.actor)
-
-    def state_dict(self) -> dict[str, Any]:
-        return agent_state(self.modules, self.optimizers, self.generator, self.updates)
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.updates = restore_agent(state, self.modules, self.optimizers, self.generator)

@@ -31,12 +31,17 @@ def sinkhorn(scores: Tensor, epsilon: float, iterations: int) -> Tensor:
     return log_q.exp()
 
 
-def info_nce(query: Tensor, key: Tensor, temperature: float, positive: Tensor | None = None) -> tuple[Tensor, Tensor]:
+def info_nce(
+    query: Tensor, key: Tensor, temperature: float, positive: Tensor | None = None, centred: bool = False
+) -> tuple[Tensor, Tensor]:
     """-mean_i log softmax_k(cos(query_i, key_k) / tau)[i], and how often the own key is the most similar one.
 
     The paper's L_P (appendix, "Dynamics Model Optimization"), with the minus sign that it leaves out, as a mean.
-    With `positive` (B,), key positive_i is the one to find instead of key i, and key i takes no part.
+    With `positive` (B,), key positive_i is the one to find instead of key i, and key i takes no part. `centred`:
+    queries and keys are compared by their deviations from the means of the batch.
     """
+    if centred:
+        query, key = query - query.mean(dim=0), key - key.mean(dim=0)
     logits = cosine(query, key) / temperature
     own = torch.arange(len(query), device=query.device)
     if positive is not None:

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 from cbm.errors import choose
 from cbm.objectives.bisim_nce import BisimNCE, BisimNCEConfig
-from cbm.objectives.cbm import CBM, CBMConfig
+from cbm.objectives.cbm import CBM, CBMConfig, DynamicsConfig
 from cbm.objectives.dbc import DBC, DBCConfig
-from cbm.objectives.dynamics import Dynamics, DynamicsConfig
+from cbm.objectives.dynamics import Dynamics
 from cbm.objectives.simsr import SimSR, SimSRConfig
 from cbm.registry import Registry
 from cbm.types import Objective

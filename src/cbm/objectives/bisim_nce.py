@@ -9,8 +9,7 @@ from torch import Tensor
 
 from cbm.learning.nets import Transition
 from cbm.learning.ops import info_nce
-from cbm.objectives.cbm import distance_parts
-from cbm.objectives.dynamics import DynamicsConfig, dynamics_loss
+from cbm.objectives.cbm import DynamicsConfig, distance_parts
 from cbm.schema.ranges import Weight
 from cbm.types import Losses, Metrics, Objective, Policy
 
@@ -48,7 +47,7 @@ class BisimNCE(Objective):
     ) -> tuple[Losses, Metrics]:
         """L_P, and InfoNCE with argmin_{j != i} |r_i - r_j| + ||z_i' - z_j'|| as the positive of z_i."""
         config, z_next, reward = self.config, z_next.detach(), self.reward_scale * reward.squeeze(1)
-        dynamics, accuracy = dynamics_loss(self.transition(z, action), z_next, config)
+        dynamics, accuracy = info_nce(self.transition(z, action), z_next, config.temperature, centred=config.centred)
         if config.centred:
             z, z_next = z - z.mean(dim=0), z_next - z_next.mean(dim=0)
         reward_part, latent_part = distance_parts(reward, z_next, reward, z_next, config.unit_latents)

@@ -2,24 +2,42 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, Literal
+from dataclasses import dataclass, replace
+from typing import Annotated, ClassVar, Literal, Self
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from cbm.learning.nets import Transition
-from cbm.learning.ops import cosine, entropy, sinkhorn, soft_cross_entropy
-from cbm.objectives.dynamics import DynamicsConfig, dynamics_loss
-from cbm.schema.ranges import Positive, Range, Weight
+from cbm.learning.ops import cosine, entropy, info_nce, sinkhorn, soft_cross_entropy
+from cbm.schema.ranges import Positive, Range, Weight, Width
+from cbm.schema.tree import Checked
 from cbm.types import Losses, Metrics, Objective, Policy, PrototypeSpace
 
 
 @dataclass(frozen=True)
+class DynamicsConfig(Checked):
+    """What every objective with a transition model P has. "Table" is the paper's "CBM list of hyperparameters"."""
+
+    laptop_episodes: ClassVar[int] = 4  # `agent.batch_episodes` in the preset `laptop`
+
+    temperature: Positive = 0.1
+    """Softmax temperature tau (Table)."""
+    transition_hidden: Width = 256
+    """Width of the transition model (appendix, "Network Architecture")."""
+    centred: bool = False
+    """Latents are compared by their deviations from the batch mean. The latents of an episode share most of their
+    direction (background, camera, colours), and so little is left between their cosines that learning starts slowly:
+    on cheetah-run, not at all. SwAV's projection ends its hidden layer with BatchNorm, which does the same."""
+
+    def laptop(self) -> Self:
+        return replace(self, centred=True)
+
+
+@dataclass(frozen=True)
 class CBMConfig(DynamicsConfig):
-    """Defaults follow the paper; "Table" is its "CBM list of hyperparameters". The authors' code is a separate agent
-    (`cbm.agents.released`).
+    """Defaults follow the paper. The authors' code is a separate agent (`cbm.agents.released`).
 
     Examples:
         >>> import cbm
@@ -149,7 +167,7 @@ class CBM(Objective):
             if self.training:
                 self.r_c.lerp_(average_rewards(q, reward, config), config.reward_rate)  # Eq. 4
         log_p = log_assignment(z, c, config)
-        dynamics, accuracy = dynamics_loss(self.transition(z, action), z_next, config)
+        dynamics, accuracy = info_nce(self.transition(z, action), z_next, config.temperature, centred=config.centred)
         losses = {"dynamics": dynamics, "cluster": soft_cross_entropy(log_p, q)}
         return losses, cluster_metrics(log_p, q, accuracy, self.r_c, *parts)
 

@@ -4,24 +4,13 @@ from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from cbm.agents.base import (
-    AgentConfig,
-    Setup,
-    agent_state,
-    as_actions,
-    as_batch,
-    make_encoder,
-    on_device,
-    restore_agent,
-    seeded,
-)
-from cbm.agents.controller import Reactive
+from cbm.agents.base import ActorCritic, AgentConfig, Setup, as_actions, make_encoder, seeded
 from cbm.agents.released.parts import REWARDS, ReleasedCBM, SlowTanhActor, WiderGaussianActor, sample_windows
 from cbm.agents.sac import Temperature
 from cbm.errors import CBMError
@@ -31,7 +20,7 @@ from cbm.learning.ops import linear_schedule, noisy_action, soft_update, squashe
 from cbm.learning.optimisation import adam, adams, encoder_optimizer, minimise, shifted, td_loss
 from cbm.replay import Replay
 from cbm.schema.ranges import Positive, Range, Weight, Width
-from cbm.types import Agent, Batch, Metrics
+from cbm.types import Batch, Metrics
 
 
 @dataclass(frozen=True)
@@ -61,15 +50,16 @@ class ReleasedConfig(AgentConfig):
             raise CBMError("agent.batch_episodes must be 0 here: the authors' batches come from one background video")
 
 
-class Released(Agent):
+class Released(ActorCritic):
     """What the two have in common. `ahead` steps after an observation lies the one that its value is taken from."""
 
     ahead: int
-    acting = ("encoder", "actor")
+    config: ReleasedConfig
+    objective: ReleasedCBM
     actor: SlowTanhActor | WiderGaussianActor
 
     def __init__(self, config: ReleasedConfig, setup: Setup, objective: None = None) -> None:
-        self.config, self.setup, self.device = config, setup, setup.device
+        super().__init__(config, setup, None)
         with seeded(setup.seed):
             self.encoder = make_encoder(config, setup, pixel_offset=0.0)
             self.critic = Critic(config.feature_dim, setup.action_dim, config.hidden_dim)
@@ -77,23 +67,12 @@ class Released(Agent):
             self.actor = self.make_actor()
             # The target critic has its own projection, which does not start as a copy.
             self.target_projection = deepcopy(self.encoder.projection).apply(initialise).requires_grad_(False)
-        self.target_critic = deepcopy(self.critic).requires_grad_(False)
-        self.modules = on_device(
-            self.device,
-            encoder=self.encoder,
-            actor=self.actor,
-            critic=self.critic,
-            target_critic=self.target_critic,
-            target_projection=self.target_projection,
-            objective=self.objective,
-        )
+        self.assemble(target_projection=self.target_projection)
         self.optimizers = {
             "encoder": encoder_optimizer(self.encoder.convs, self.objective, config.lr),
             **adams(config.lr, projection=self.encoder.projection, critic=self.critic, actor=self.actor),
         }
-        self.weights = {"critic": 0.5, **self.objective.weights}  # the mean over the two critics
-        self.generator = torch.Generator(self.device).manual_seed(setup.seed)
-        self.updates = 0
+        self.weights["critic"] = 0.5  # the mean over the two critics
 
     def make_actor(self) -> SlowTanhActor | WiderGaussianActor:
         raise NotImplementedError
@@ -145,27 +124,6 @@ class Released(Agent):
 
     def _target_q(self, features: Tensor, action: Tensor) -> Tensor:
         return torch.minimum(*self.target_critic(torch.tanh(self.target_projection(features)), action))
-
-    @torch.no_grad()
-    def encode(self, obs: np.ndarray | Tensor) -> Tensor:
-        """Latents (N, D) of observations (N, C, H, W), without shifts."""
-        z: Tensor = self.encoder(as_batch(obs, self.device))
-        return z
-
-    @torch.no_grad()
-    def value(self, obs: np.ndarray | Tensor) -> Tensor:
-        """min_i Q_i(z, pi(z)), (N, 1)."""
-        z = self.encode(obs)
-        return torch.minimum(*self.critic(z, self.actor.mean(z)))
-
-    def controller(self) -> Reactive:
-        return Reactive(self.encoder, self.actor)
-
-    def state_dict(self) -> dict[str, Any]:
-        return agent_state(self.modules, self.optimizers, self.generator, self.updates)
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.updates = restore_agent(state, self.modules, self.optimizers, self.generator)
 
 
 class ReleasedDrQv2(Released):
