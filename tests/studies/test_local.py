@@ -47,6 +47,23 @@ def test_three_failures_set_a_run_aside_with_its_error(reference: Path) -> None:
     assert [attempt["outcome"] for attempt in attempts] == ["failed"] * 3
 
 
+def test_an_archive_can_be_reported_on_and_counts_as_done(reference: Path, tmp_path: Path) -> None:
+    plan, store = small_plan(reference, methods=BROKEN, seeds=1)
+    study, archive = str(reference / "toy-study.toml"), Store(tmp_path / "archive")
+    assert main(["study", "archive", study, "--root", str(store.root), "-o", str(archive.root)]) == 0
+    assert [archive.state(run).kind for run in plan.runs] == ["done", "missing"]
+    files = {path.name for path in archive.run_dir(plan.runs[0]).root.iterdir()}
+    assert {"config.json", "evals.jsonl", "metrics.jsonl"} <= files
+    assert not {"checkpoint", "replay"} & files
+    for folder in (store, archive):
+        write_report(plan, folder, tmp_path / folder.root.name / "report")
+    tables = [(tmp_path / folder.root.name / "report" / "final.csv").read_text() for folder in (store, archive)]
+    assert tables[0] == tables[1]
+    archive.run_dir(plan.runs[0]).ended.unlink()  # a run that lost its checkpoint is not an archived one
+    assert archive.state(plan.runs[0]).kind == "begun"
+    assert main(["study", "archive", study, "--root", str(tmp_path / "none"), "-o", str(tmp_path / "x")]) == 1
+
+
 def test_a_second_time_runs_nothing_and_retry_runs_what_was_set_aside(reference: Path) -> None:
     plan, store = small_plan(reference, methods=BROKEN, seeds=1)
 

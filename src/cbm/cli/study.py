@@ -1,4 +1,4 @@
-"""The verb `cbm study`: list, show, run and report."""
+"""The verb `cbm study`: list, show, run, report and archive."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from rich.console import Console
 from rich.table import Table
+from tyro import MISSING
 from tyro.conf import Positional, UseAppendAction, arg, subcommand
 
 from cbm.cli.train import expand_overrides, overrides
@@ -84,12 +85,24 @@ class ReportArgs(StudyOptions):
     """Folder for the report. None: ROOT/STUDY-SCALE/report."""
 
 
+@dataclass(frozen=True)
+class ArchiveArgs(StudyOptions):
+    """Copy the records of finished runs (configuration, returns, metrics) to a folder that is small enough to keep.
+
+    It is a folder of studies too: `cbm study report --root FOLDER` reads it, and `run` counts its runs as done.
+    """
+
+    output: Annotated[Path, arg(aliases=["-o"])] = MISSING
+    """Folder for the records. What is already there is kept."""
+
+
 def study(
     args: Annotated[
         Annotated[ListArgs, subcommand("list")]
         | Annotated[ShowArgs, subcommand("show")]
         | Annotated[RunArgs, subcommand("run")]
-        | Annotated[ReportArgs, subcommand("report")],
+        | Annotated[ReportArgs, subcommand("report")]
+        | Annotated[ArchiveArgs, subcommand("archive")],
         arg(name=""),
     ],
 ) -> int:
@@ -98,6 +111,8 @@ def study(
         return _list()
     if isinstance(args, ShowArgs):
         return _show(args)
+    if isinstance(args, ArchiveArgs):
+        return _archive(args)
     return _run(args) if isinstance(args, RunArgs) else _report(args)
 
 
@@ -176,6 +191,19 @@ def _report(args: ReportArgs) -> int:
     store, plan = _open(args)
     written = write_report(plan, store, store.report_dir(plan.title) if args.output is None else args.output)
     print(f"wrote {written[0]}, and {len(written) - 1} files next to it")
+    return 0
+
+
+def _archive(args: ArchiveArgs) -> int:
+    from cbm.studies.store import Store
+
+    store, plan = _open(args)
+    done = [run for run in plan.runs if store.is_done(run)]
+    if not done:
+        raise CBMError(f"no run of {plan.title} is done yet in {args.root}, so there is nothing to archive.")
+    for run in done:
+        store.archive(run, Store(args.output))
+    print(f"{args.output}: the records of {len(done)} of {len(plan.runs)} runs of {plan.title}")
     return 0
 
 

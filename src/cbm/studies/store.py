@@ -3,6 +3,8 @@
 runs/NAME/              ordinary run directories of `cbm train`, shared by all studies that ask for the same run
 attempts/NAME.jsonl     how each process of a run ended; NAME.log: what it printed
 STUDY-SCALE/            the plan as last resolved, and the report
+
+An archive is such a folder too, with the records of finished runs alone: they can be reported on, and count as done.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from cbm import __version__
 from cbm.errors import CBMError
 from cbm.runs.directory import RunDir, RunInUse, saved_steps
 from cbm.studies.define import Choice, Plan, PlannedRun, Study, make_plan
-from cbm.system.files import make_folder, parse, read_file, write_whole
+from cbm.system.files import make_folder, parse, read_file, read_object, write_whole
 from cbm.system.jsonl import JsonLines, last_line, read_lines
 
 TRIES = 3
@@ -93,13 +95,29 @@ class Store:
         return State(kind, step, result, len(failures), error)
 
     def is_done(self, run: PlannedRun) -> bool:
-        """Whether the last evaluation is written, the last checkpoint too, and the final episodes are played."""
+        """Whether the last evaluation is written, the last checkpoint too, and the final episodes are played.
+
+        A run in an archive has no checkpoint, and says that it was complete.
+        """
         directory = self.run_dir(run)
-        last = last_line(directory.evals, directory.root)
-        steps = saved_steps(directory.checkpoints)
-        if not steps or steps[-1] < run.total_steps or _step(last) < run.total_steps:
+        if _step(last_line(directory.evals, directory.root)) < run.total_steps:
             return False
-        return not run.final_episodes or self.final(run).exists()
+        steps = saved_steps(directory.checkpoints)
+        saved = steps[-1] >= run.total_steps if steps else self._says_complete(directory)
+        return saved and (not run.final_episodes or self.final(run).exists())
+
+    def _says_complete(self, directory: RunDir) -> bool:
+        with suppress(CBMError):
+            return read_object(directory.ended, directory.root).get("how") == "complete"
+        return False
+
+    def archive(self, run: PlannedRun, other: Store) -> None:
+        """Copy what a finished run has written down, without checkpoint, replay, films and figures."""
+        source, target = self.run_dir(run), make_folder(other.run_dir(run).root, other.root)
+        records = [source.config, source.evals, source.metrics, source.analysis, source.timings, source.ended]
+        for path in (*records, *([self.final(run)] if run.final_episodes else ())):
+            if path.exists():
+                write_whole(target / path.name, read_file(path, source.root), other.root)
 
     def progress(self, run: PlannedRun) -> tuple[int, float | None]:
         """Environment step, and mean return of the last evaluation."""
