@@ -211,7 +211,7 @@ def test_generalization_puts_the_paper_beside_ours(tmp_path):
 
     runs = [tested("drqv2+cbm", 0, [80.0, 120.0]), tested("drqv2+cbm", 1, [200.0]), tested("drqv2", 0, [10.0, 30.0])]
     assert_three_files(generalization.draw_generalization(runs, tmp_path), tmp_path, "generalization")
-    rows = {(row["source"], row["agent"], row["videos"]): row for row in table(tmp_path / "generalization.csv")}
+    rows = {(row["source"], row["agent"], row["split"]): row for row in table(tmp_path / "generalization.csv")}
     cbm, base = rows["ours", "drqv2+cbm", "unseen"], rows["ours", "drqv2", "unseen"]
     assert (cbm["mean"], cbm["std_over"], cbm["seeds"]) == ("150", "seeds", "2")
     assert float(cbm["std"]) == pytest.approx(np.std([100, 200], ddof=1), rel=1e-4)
@@ -227,7 +227,7 @@ def test_returns_of_the_last_evaluation_serve_without_playing(tmp_path):
     }
     found = generalization.play_unseen(make_run(tmp_path, evals=(line,)), episodes=0)
     assert found.returns == {"train": [2.0, 4.0], "unseen": [1.0]}
-    assert (found.env_step, found.videos) == (50, 1)
+    assert (found.env_step, found.different_videos) == (50, 1)
 
 
 def test_the_command_draws_what_it_can_and_names_the_rest(tmp_path, capsys):

@@ -47,7 +47,7 @@ def test_a_frame_shows_the_scene_the_observation_and_the_return() -> None:
 
 def test_training_ends_with_a_film_of_its_best_episode() -> None:
     run = RunDir(finished_run())
-    (path,) = run.videos.iterdir()
+    (path,) = run.films.iterdir()
     assert len(frames_of(path)) == 11  # ten agent steps and the first observation
     spec, env_step = best_episode(read_config(run.config), run)
     returns = read_lines(run.evals)[-1]["train"]["returns"]

@@ -60,7 +60,24 @@ class PixelDot(gym.Env):
         return image
 
 
+class WavyDot(PixelDot):
+    """The same in front of coloured waves that move: in each episode others. They paint only what was empty."""
+
+    def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[np.ndarray, dict[str, Any]]:
+        rng = np.random.default_rng(seed)
+        self.length, self.phase = rng.uniform(-1, 1, (2, 3)), rng.uniform(0, 2 * np.pi, 3)  # of a colour: per pixel
+        self.speed = rng.uniform(-1, 1, 3)
+        return super().reset(seed=seed, options=options)
+
+    def _image(self) -> np.ndarray:
+        image = super()._image()
+        y, x = np.indices((SIZE, SIZE))[:, :, :, None]
+        waves = 100 + 90 * np.sin(self.length[0] * x + self.length[1] * y + self.phase + self.speed * self.steps)
+        return np.where((image == 30).all(axis=2, keepdims=True), waves.astype(np.uint8), image)
+
+
 gym.register("PixelDot-v0", entry_point="toy:PixelDot", max_episode_steps=None)
+gym.register("WavyDot-v0", entry_point="toy:WavyDot", max_episode_steps=None)
 
 
 # Sizes at which a run takes seconds. One thread: these networks are too small to share.

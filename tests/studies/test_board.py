@@ -15,7 +15,7 @@ from cbm.studies import board as board_module
 from cbm.studies.board import Board
 from cbm.studies.define import Choice, make_plan
 from cbm.studies.paper import STUDIES
-from cbm.studies.report import FinalReturns, _in_paper, draw_settings, write_report
+from cbm.studies.report import FinalReturns, _in_paper, draw_variants, write_report
 from cbm.studies.store import Ended, State, Store
 
 SHORT = (("training.total_steps", "100000"),)
@@ -141,8 +141,8 @@ def test_magnitudes_are_drawn_as_means_over_tasks(tmp_path: Path) -> None:
         FinalReturns("a", "drqv2", "camera 0.1", "unseen", (999.0,)),
     ]
     assert str(rows[0]) == "200 ± 141 (n=2)"
-    table = list(csv.DictReader(draw_settings(rows, tmp_path)[-1].open()))
-    assert [(line["setting"], float(line["mean"]), line["tasks"]) for line in table] == [
+    table = list(csv.DictReader(draw_variants(rows, tmp_path)[-1].open()))
+    assert [(line["variant"], float(line["mean"]), line["tasks"]) for line in table] == [
         ("camera 0.1", 125.0, "2"),
         ("camera 0.2", 80.0, "1"),
     ]

@@ -78,7 +78,7 @@ def test_what_is_typed_wins_over_the_scale_over_the_method_over_the_study() -> N
 def test_a_part_of_a_study_can_be_asked_for() -> None:
     assert len(make_plan(PAIR, Choice("laptop")).runs) == 4
     (run,) = make_plan(PAIR, Choice("laptop", methods=("drqv2",), seeds=1)).runs
-    assert (run.method, run.setting, run.seed) == ("drqv2", "easy", 1)
+    assert (run.method, run.variant, run.seed) == ("drqv2", "easy", 1)
     with pytest.raises(CBMError, match=r"unknown method of the study pair 'drqv3'. Did you mean 'drqv2'"):
         make_plan(PAIR, Choice("laptop", methods=("drqv3",)))
     with pytest.raises(CBMError, match="--seeds must be at least 1"):
@@ -95,7 +95,7 @@ final_episodes = 20
 plain = { agent = "drqv2" }
 "CBM, batch 256" = { agent = "drqv2+cbm", "agent.batch_size" = 256, objective.temperature = 0.2 }
 
-[settings]
+[variants]
 easy = { env.distraction = "easy" }
 moving = { env.distraction = "easy", env.dynamic = true }
 
@@ -111,7 +111,7 @@ def test_a_file_says_the_same_as_the_lines_of_the_paper(tmp_path: Path) -> None:
     study = find_study(str(path))
     runs = make_plan(study, Choice("paper")).runs
     assert len(runs) == 2 * 2 * 2 * 3
-    run = next(run for run in runs if run.method.startswith("CBM") and run.setting == "moving")
+    run = next(run for run in runs if run.method.startswith("CBM") and run.variant == "moving")
     assert run.config["agent"]["batch_size"] == 256
     assert run.config["objective"]["temperature"] == 0.2
     assert run.config["env"]["dynamic"] is True

@@ -106,7 +106,7 @@ def finished_seconds(folder: Path, run: Path, rounds: int = 3) -> float:
     """Median seconds of the command on a study whose runs are all there: copies of a finished one."""
     folder.mkdir()
     file = folder / "many.toml"
-    settings = "\n".join(f'"{name}" = {json.dumps(value)}' for name, value in _GRID.settings["easy"].items())
+    settings = "\n".join(f'"{name}" = {json.dumps(value)}' for name, value in _GRID.variants["easy"].items())
     file.write_text(f'tasks = ["{_TASK}"]\nmethods = ["drqv2+cbm"]\n[set]\n{settings}\n[smoke]\nseeds = {_FINISHED}\n')
     command = [*PYTHON, "-m", "cbm.cli", "study", "run", str(file), "--scale", "smoke", "--root", str(folder)]
 

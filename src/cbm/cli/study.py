@@ -39,8 +39,8 @@ class StudyOptions:
     """Only these of its tasks."""
     methods: tuple[str, ...] = ()
     """Only these of its methods."""
-    settings: tuple[str, ...] = ()
-    """Only these of its settings."""
+    variants: tuple[str, ...] = ()
+    """Only these of its variants."""
     seeds: int | None = None
     """How many seeds, from 1."""
     root: Path = Path("studies")
@@ -137,7 +137,7 @@ def _show(args: ShowArgs) -> int:
     console = Console()
     print(f"{plan.study.title}\n{plan.study.source}\n")
     table = Table(box=None, show_header=False, pad_edge=False)
-    for part in ("task", "method", "setting"):
+    for part in ("task", "method", "variant"):
         names = [name for name in plan.distinct(part) if name]
         if names:
             table.add_row(f"{len(names)} {part}{'s' if len(names) > 1 else ''}", ", ".join(names))
@@ -221,7 +221,7 @@ def _open(args: StudyOptions) -> tuple[Store, Plan]:
 def _choice(args: StudyOptions) -> Choice:
     from cbm.studies.define import Choice
 
-    return Choice(args.scale, args.tasks, args.methods, args.settings, args.seeds, tuple(overrides(args.set)))
+    return Choice(args.scale, args.tasks, args.methods, args.variants, args.seeds, tuple(overrides(args.set)))
 
 
 def _fits(args: RunArgs) -> None:

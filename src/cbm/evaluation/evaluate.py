@@ -42,7 +42,7 @@ def evaluate(
 
         >>> import cbm
         >>> result = cbm.evaluate("runs/short", episodes=2, split="unseen", workers=0)
-        >>> len(result["returns"]), result["videos"]
+        >>> len(result["returns"]), result["split"]
         (2, 'unseen')
         >>> plain = cbm.evaluate("runs/short", episodes=2, workers=0, conditions={"distraction": "none"})
         >>> plain["backgrounds"]
@@ -59,7 +59,7 @@ def evaluate(
         played = pool.play(state["agent"], jobs, env_step)
     finally:
         pool.close()
-    result = {"run": str(directory), "env_step": env_step, "videos": split, **summarise(played)[split]}
+    result = {"run": str(directory), "env_step": env_step, "split": split, **summarise(played)[split]}
     if conditions:
         return result | {"conditions": changed.env.conditions()}
     return result | (_compared(run, result) if run.entry.exists() else {})
@@ -68,7 +68,7 @@ def evaluate(
 def _compared(run: RunDir, result: dict[str, Any]) -> dict[str, Any]:
     """How an agent of the zoo was made, and whether it has played as it did then."""
     about = read_about(run.root)
-    stored = about.returns.get(result["videos"], ())
+    stored = about.returns.get(result["split"], ())
     count = min(len(stored), len(result["returns"]))
     same = list(stored[:count]) == result["returns"][:count]
     made = {"command": about.made.command, "commit": about.made.commit, "seed": about.made.seed}

@@ -67,7 +67,7 @@ def film(
 def film_best(config: RunConfig, run: RunDir, agent: Agent) -> Path:
     """A film in `videos/` of the best episode of the last evaluation, which is played again for it."""
     spec, env_step = best_episode(config, run)
-    path = make_folder(run.videos, run.root) / f"best-{env_step:09d}.mp4"
+    path = make_folder(run.films, run.root) / f"best-{env_step:09d}.mp4"
     take = _take(config, agent, spec, env_step)
     write_film(path, take.frames, take.fps, run.root)
     return path

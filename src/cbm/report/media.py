@@ -198,12 +198,12 @@ def _reason(error: Exception) -> str:
 
 def _by_importance(media: Sequence[Medium], runs: Sequence[Run], labels: Sequence[Labels]) -> Iterable[Medium]:
     """The best run of each task, method and distraction first, of each kind one; then the others."""
-    settings: dict[tuple[str, ...], list[Run]] = defaultdict(list)
+    alike: dict[tuple[str, ...], list[Run]] = defaultdict(list)
     for run, label in zip(runs, labels, strict=True):
-        settings[run.task, *label].append(run)
+        alike[run.task, *label].append(run)
     place = {
         run_id(run): rank
-        for same in settings.values()
+        for same in alike.values()
         for rank, run in enumerate(sorted(same, key=final_return, reverse=True))
     }
     kinds = ("film", "gallery", "tsne", "frames", "saliency", "assignments")

@@ -34,7 +34,7 @@ class RunDir:
         self.ended = root / "ended.json"  # how the last process of this run ended, if it lived to tell
         self.checkpoints = root / "checkpoint"
         self.replay = root / "replay"
-        self.videos = root / "videos"
+        self.films = root / "videos"
         self.figures = root / "figures"
         self.tb = root / "tb"
 

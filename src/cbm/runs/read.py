@@ -226,7 +226,7 @@ def _load(root: Path, problems: list[Problem]) -> Run | None:
         provenance=provenance,
         **lines,
         status=_status(run, owner, config["training"]["total_steps"], lines["evals"]),
-        films=tuple(_files(run.videos, root, (".mp4",), problems)),
+        films=tuple(_files(run.films, root, (".mp4",), problems)),
         figures=_figures(run, problems),
     )
 

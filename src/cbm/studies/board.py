@@ -71,7 +71,7 @@ class Board:
 
     def render(self, states: Mapping[str, State], running: Collection[str]) -> Group:
         """The table, what runs first, cut to the height of the terminal."""
-        table = Table("task", "method", "setting", "seed", "", "steps", "return", "left", box=None, pad_edge=False)
+        table = Table("task", "method", "variant", "seed", "", "steps", "return", "left", box=None, pad_edge=False)
         for column in (5, 6, 7):
             table.columns[column].justify = "right"
         kinds = {name: "running" if name in running else state.kind for name, state in states.items()}
@@ -80,7 +80,7 @@ class Board:
         for run in rows[:room]:
             state, kind = states[run.name], kinds[run.name]
             steps = f"{state.env_step:,} of {run.total_steps:,}"
-            cells = (run.task, run.method, run.setting, str(run.seed), kind, steps)
+            cells = (run.task, run.method, run.variant, str(run.seed), kind, steps)
             table.add_row(*cells, _number(state.result), self._left(run, state, kind), style=_STYLE.get(kind))
         hidden = len(rows) - room
         more = [Text(f"... and {hidden} more", style="dim")] if hidden > 0 else []

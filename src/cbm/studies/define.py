@@ -1,4 +1,4 @@
-"""A study: grids of tasks x methods x settings, times seeds, at a scale. `make_plan` resolves it into runs.
+"""A study: grids of tasks x methods x variants, times seeds, at a scale. `make_plan` resolves it into runs.
 
 A run is named after its resolved configuration, with a hash of everything in it that can change a result. So two
 studies share the runs that they have in common, and a changed definition never meets results of the old one.
@@ -73,15 +73,15 @@ SCALES: dict[str, Scale] = {
 
 @dataclass(frozen=True)
 class Grid:
-    """Every task with every method under every setting.
+    """Every task with every method in every variant.
 
-    A method is an agent, or a label with an `agent` and settings; a setting is a label with settings, most
+    A method is an agent, or a label with an `agent` and settings; a variant is a label with settings, most
     of them about the environment.
     """
 
     tasks: tuple[str, ...]
     methods: tuple[str, ...] | Mapping[str, Settings]
-    settings: Mapping[str, Settings] = field(default_factory=lambda: {"": {}})
+    variants: Mapping[str, Settings] = field(default_factory=lambda: {"": {}})
 
     def named_methods(self) -> Mapping[str, Settings]:
         return self.methods if isinstance(self.methods, Mapping) else {name: {"agent": name} for name in self.methods}
@@ -110,7 +110,7 @@ class Choice:
     scale: str | None = None
     tasks: tuple[str, ...] = ()
     methods: tuple[str, ...] = ()
-    settings: tuple[str, ...] = ()
+    variants: tuple[str, ...] = ()
     seeds: int | None = None
     set: tuple[tuple[str, str], ...] = ()  # dotted name, value as typed
 
@@ -122,14 +122,14 @@ class PlannedRun:
     name: str  # of its directory
     task: str
     method: str
-    setting: str
+    variant: str
     seed: int
     config: Mapping[str, Any]  # the resolved configuration, as in config.json
     final_episodes: int = 0
 
     @property
     def label(self) -> str:
-        return ", ".join(filter(None, (self.task, self.method, self.setting, f"seed {self.seed}")))
+        return ", ".join(filter(None, (self.task, self.method, self.variant, f"seed {self.seed}")))
 
     @property
     def total_steps(self) -> int:
@@ -149,7 +149,7 @@ class Plan:
         return f"{self.study.name}-{self.scale}"
 
     def distinct(self, part: str) -> list[str]:
-        """The tasks, methods or settings that occur, in their order."""
+        """The tasks, methods or variants that occur, in their order."""
         return list(dict.fromkeys(getattr(run, part) for run in self.runs))
 
 
@@ -158,7 +158,7 @@ class Cell(NamedTuple):
 
     task: str
     method: str
-    setting: str
+    variant: str
     changes: Settings
 
 
@@ -192,13 +192,13 @@ def _seeds(study: Study, scale: str, choice: Choice) -> int:
 
 def _cells(study: Study, scale: str, choice: Choice) -> list[Cell]:
     cells = [
-        Cell(task, method, setting, {**study.set, **of_method, **of_setting})
+        Cell(task, method, variant, {**study.set, **of_method, **of_variant})
         for grid in study.grids
-        for setting, of_setting in grid.settings.items()
+        for variant, of_variant in grid.variants.items()
         for task in grid.tasks
         for method, of_method in grid.named_methods().items()
     ]
-    for part in ("task", "method", "setting"):
+    for part in ("task", "method", "variant"):
         known = dict.fromkeys(getattr(cell, part) for cell in cells)
         for wanted in (study.scales.get(scale, {}).get(f"{part}s"), getattr(choice, f"{part}s")):
             if wanted:

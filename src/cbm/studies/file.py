@@ -8,7 +8,7 @@ seeds = 3
 plain = { agent = "drqv2" }
 "CBM, batch 256" = { agent = "drqv2+cbm", "agent.batch_size" = 256 }
 
-[settings]
+[variants]
 easy = { env.distraction = "easy" }
 """
 
@@ -25,9 +25,9 @@ from cbm.studies.define import SCALES, Grid, Settings, Study
 from cbm.studies.paper import STUDIES
 
 _QUOTES = 'Write settings of an agent in quotes next to its name: { agent = "drqv2+cbm", "agent.lr" = 1e-3 }.'
-_GRID = ("tasks", "methods", "settings")
+_GRID = ("tasks", "methods", "variants")
 _KEYS = ("title", "scale", "seeds", "set", "final_episodes", "analyses", "grid", *_GRID, *SCALES)
-_NARROW = ("tasks", "methods", "settings", "seeds", "set")
+_NARROW = ("tasks", "methods", "variants", "seeds", "set")
 
 
 def find_study(name: str) -> Study:
@@ -65,7 +65,7 @@ def _study(name: str, data: Mapping[str, Any]) -> Study:
     if not isinstance(grids, list) or not all(isinstance(grid, Mapping) for grid in grids) or not grids:
         raise CBMError("write each of several grids as [[grid]], with tasks and methods.")
     if "grid" in data and any(key in data for key in _GRID):
-        raise CBMError("tasks, methods and settings go into the [[grid]] tables where there are such.")
+        raise CBMError("tasks, methods and variants go into the [[grid]] tables where there are such.")
     scale = _typed(data, "scale", str, "laptop")
     if scale not in SCALES:
         raise CBMError(f"scale must be one of {', '.join(SCALES)}, not {scale!r}.")
@@ -93,10 +93,10 @@ def _grid(data: Mapping[str, Any]) -> Grid:
         methods = {label: _settings(f"methods.{label}", value, agent=True) for label, value in methods.items()}
     else:
         methods = _names(data, "methods")
-    settings = {
-        label: _settings(f"settings.{label}", value) for label, value in _typed(data, "settings", dict, {}).items()
+    variants = {
+        label: _settings(f"variants.{label}", value) for label, value in _typed(data, "variants", dict, {}).items()
     }
-    return Grid(tasks, methods, settings or {"": {}})
+    return Grid(tasks, methods, variants or {"": {}})
 
 
 def _settings(where: str, data: Any, agent: bool = False) -> Settings:

@@ -40,14 +40,14 @@ def estimate_duration(plan: Plan, states: Mapping[str, State], jobs: int, report
     methods: dict[str, tuple[float, float]] = {}
     with threads.use(max(1, cores() // jobs)):
         for run in missing:
-            world = (run.task, run.setting)
+            world = (run.task, run.variant)
             if world not in worlds:
                 report(" ".join(filter(None, world)))
                 worlds[world] = _seconds_of_step(run)
             if run.method not in methods:
                 report(run.method)
                 methods[run.method] = _seconds_of_update(run)
-    whole = {run.name: _whole(run, worlds[run.task, run.setting], *methods[run.method]) for run in missing}
+    whole = {run.name: _whole(run, worlds[run.task, run.variant], *methods[run.method]) for run in missing}
     rest = sum(whole[run.name] * (1.0 - states[run.name].env_step / run.total_steps) for run in missing)
     runs_of = {method: [whole[run.name] for run in missing if run.method == method] for method in methods}
     about = {method: (update, sum(runs_of[method]) / len(runs_of[method])) for method, (_, update) in methods.items()}
@@ -123,13 +123,13 @@ def _whole(run: PlannedRun, step: float, act: float, update: float) -> float:
     from cbm.analysis.probing.probe import BACKGROUNDS, EPISODES
 
     config = _config(run)
-    settings, repeat = config.training, config.env.action_repeat or 1
-    steps = settings.total_steps / repeat
-    updates = max(0.0, settings.total_steps - settings.seed_steps) / repeat * config.updates_per_agent_step
-    evaluations = settings.total_steps // settings.eval_every + 1
-    episodes = evaluations * settings.eval_episodes * len(config.env.splits) + run.final_episodes
-    if settings.analyze_every:  # the half that random actions play is collected once
-        analyses = 1 + -(-settings.total_steps // settings.analyze_every)
+    training, repeat = config.training, config.env.action_repeat or 1
+    steps = training.total_steps / repeat
+    updates = max(0.0, training.total_steps - training.seed_steps) / repeat * config.updates_per_agent_step
+    evaluations = training.total_steps // training.eval_every + 1
+    episodes = evaluations * training.eval_episodes * len(config.env.splits) + run.final_episodes
+    if training.analyze_every:  # the half that random actions play is collected once
+        analyses = 1 + -(-training.total_steps // training.analyze_every)
         episodes += (analyses + 1) * EPISODES * (BACKGROUNDS if len(config.env.splits) > 1 else 1)
     return steps * (step + act) + updates * update + episodes * 1000 / repeat * (step + act)
 

@@ -30,11 +30,11 @@ _PAGE_BYTES = 19_500_000
 
 @dataclass(frozen=True)
 class FinalReturns:
-    """The final returns of one method on one task under one setting, one per seed."""
+    """The final returns of one method on one task in one variant, one per seed."""
 
     task: str
     method: str
-    setting: str
+    variant: str
     split: str  # train, unseen, or `final`: the episodes that were played with the finished agent
     returns: tuple[float, ...]
     paper: str = ""  # what the paper says of it, with its source
@@ -84,7 +84,7 @@ def final_rows(done: Sequence[PlannedRun], found: dict[str, Run], store: Store) 
         if run.final_episodes:
             finals["final"] = _final(run, store)["mean"]
         for split, value in finals.items():
-            key = (run.task, run.method, run.setting, split)
+            key = (run.task, run.method, run.variant, split)
             cells.setdefault(key, []).append(value)
             sources[key] = _in_paper(run, "unseen" if split == "final" else split)
     return [FinalReturns(*key, tuple(values), sources[key]) for key, values in cells.items()]
@@ -109,7 +109,7 @@ def _figures(
 ) -> list[Path]:
     members: dict[tuple[str, str, str], list[Run]] = {}
     for run in begun:
-        members.setdefault((run.method, run.task, run.setting), []).append(found[run.name])
+        members.setdefault((run.method, run.task, run.variant), []).append(found[run.name])
     groups = [Group(*key, tuple(runs)) for key, runs in members.items()]
     written = []
     for task in plan.distinct("task"):
@@ -118,8 +118,8 @@ def _figures(
     if len({group.method for group in groups}) > 1:
         with suppress(CBMError):  # no step that all have reached yet
             written += draw_scores(groups, out, "scores")
-    if len(plan.distinct("setting")) > 2 and rows:
-        written += draw_settings(rows, out)
+    if len(plan.distinct("variant")) > 2 and rows:
+        written += draw_variants(rows, out)
     tested = [_tested(run, found[run.name], store) for run in done if run.final_episodes]
     if tested:
         written += draw_generalization(tested, out)
@@ -142,39 +142,39 @@ def _tested(run: PlannedRun, found: Run, store: Store) -> Generalization:
     return Generalization(found, final["env_step"], returns, len(set(final["backgrounds"])))
 
 
-def draw_settings(rows: Sequence[FinalReturns], folder: Path) -> list[Path]:
-    """Final return, mean over tasks, against the settings of the study: rising magnitudes, say."""
-    settings = list(dict.fromkeys(row.setting for row in rows))
-    figure, axis = plt.subplots(figsize=(1.6 + 0.7 * len(settings), 3.8))
+def draw_variants(rows: Sequence[FinalReturns], folder: Path) -> list[Path]:
+    """Final return, mean over tasks, against the variants of the study: rising magnitudes, say."""
+    variants = list(dict.fromkeys(row.variant for row in rows))
+    figure, axis = plt.subplots(figsize=(1.6 + 0.7 * len(variants), 3.8))
     table: list[list[object]] = []
     for index, method in enumerate(dict.fromkeys(row.method for row in rows)):
         own = [row for row in rows if row.method == method and row.split == "train"]
-        places = [setting for setting in settings if any(row.setting == setting for row in own)]
-        means = [float(np.mean([row.mean for row in own if row.setting == setting])) for setting in places]
+        places = [variant for variant in variants if any(row.variant == variant for row in own)]
+        means = [float(np.mean([row.mean for row in own if row.variant == variant])) for variant in places]
         by_place, label = dict(zip(places, means, strict=True)), method
         for _, kind in groupby(places, key=lambda place: place.split()[0]):  # a line joins magnitudes of one kind
             same = list(kind)
-            points = [settings.index(place) for place in same], [by_place[place] for place in same]
+            points = [variants.index(place) for place in same], [by_place[place] for place in same]
             axis.plot(*points, label=label, **style(index).line())
             label = "_nolegend_"
-        for setting, mean in zip(places, means, strict=True):
-            tasks = [row.task for row in own if row.setting == setting]
-            table.append([method, setting, mean, len(tasks), " ".join(tasks)])
-    axis.set_xticks(range(len(settings)), settings, rotation=40, ha="right")
+        for variant, mean in zip(places, means, strict=True):
+            tasks = [row.task for row in own if row.variant == variant]
+            table.append([method, variant, mean, len(tasks), " ".join(tasks)])
+    axis.set_xticks(range(len(variants)), variants, rotation=40, ha="right")
     axis.set(ylabel="final return, mean over tasks", ylim=(0, None))
     axis.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
     figure.tight_layout()
-    return save(figure, folder, "settings", ("method", "setting", "mean", "tasks", "which"), table)
+    return save(figure, folder, "variants", ("method", "variant", "mean", "tasks", "which"), table)
 
 
 def _write_csv(rows: Sequence[FinalReturns], path: Path) -> None:
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(["task", "method", "setting", "videos", "seeds", "mean", "std", "returns", "paper"])
+        writer.writerow(["task", "method", "variant", "split", "seeds", "mean", "std", "returns", "paper"])
         for row in rows:
             returns = " ".join(f"{value:.2f}" for value in row.returns)
             std = "" if row.std is None else f"{row.std:.2f}"
-            cells = [row.task, row.method, row.setting, row.split, len(row.returns), f"{row.mean:.2f}", std]
+            cells = [row.task, row.method, row.variant, row.split, len(row.returns), f"{row.mean:.2f}", std]
             writer.writerow([*cells, returns, row.paper])
 
 
@@ -202,9 +202,9 @@ def _text(
 
 
 def _table(rows: Sequence[FinalReturns]) -> str:
-    """Methods down, tasks and settings across."""
-    columns = list(dict.fromkeys((row.task, row.setting) for row in rows))
-    found = {(row.method, row.task, row.setting): row for row in rows}
+    """Methods down, tasks and variants across."""
+    columns = list(dict.fromkeys((row.task, row.variant) for row in rows))
+    found = {(row.method, row.task, row.variant): row for row in rows}
     head = " | ".join(" ".join(filter(None, column)) for column in columns)
     lines = [f"| | {head} |", "|---" * (len(columns) + 1) + "|"]
     for method in dict.fromkeys(row.method for row in rows):

@@ -125,16 +125,16 @@ def resume(
 def _loop(
     config: RunConfig, run: RunDir, origin: Mapping[str, Any], callbacks: Sequence[Callback], wandb: bool, quiet: bool
 ) -> Outcome:
-    settings, repeat = config.training, config.env.action_repeat
+    training, repeat = config.training, config.env.action_repeat
     assert repeat is not None
     keep_freed_memory()
     with ExitStack() as stack:
         random = stack.enter_context(RandomStates())
-        stack.enter_context(threads.use(thread_count(settings.threads)))
+        stack.enter_context(threads.use(thread_count(training.threads)))
         stop = stack.enter_context(Stop())
         stack.enter_context(note_ending(run, stop))
         clock = Stopwatch()
-        workers = Workers(to_json(config), worker_count(settings.eval_episodes, settings.eval_workers))
+        workers = Workers(to_json(config), worker_count(training.eval_episodes, training.eval_workers))
         stack.callback(workers.close)
         collector = Collector(config, clock)
         stack.callback(collector.close)
@@ -143,9 +143,9 @@ def _loop(
         state = None if found is None else found[1]
         if found is None:  # the first evaluation comes at once
             workers.start()
-        if found is not None and settings.total_steps <= found[0] - repeat:
+        if found is not None and training.total_steps <= found[0] - repeat:
             raise CBMError(
-                f"this run has done {found[0]:,} environment steps: it cannot end at {settings.total_steps:,}. "
+                f"this run has done {found[0]:,} environment steps: it cannot end at {training.total_steps:,}. "
                 f"To extend it: {run.resume_command} --steps {2 * found[0]}"
             )
         session = Session(config, collector, run.replay, state)
@@ -154,11 +154,11 @@ def _loop(
         analyzer = Analyzer(config, session.shapes, workers)
         logs = Logs(run, at.env_step, state and state["records"], wandb and start_wandb(run, to_json(config)))
         stack.callback(logs.close)
-        show = stack.enter_context(ProgressDisplay(settings.total_steps, quiet))
+        show = stack.enter_context(ProgressDisplay(training.total_steps, quiet))
         show.say(comparison.describe(config, comparison.differences(config)))
         if state is not None:
             show.say(f"{run.root}: resuming from the checkpoint at environment step {at.env_step:,}")
-        if settings.overlap and not collector.overlaps:
+        if training.overlap and not collector.overlaps:
             show.say(
                 f"{config.agent_name} cannot act while it learns (docs/extending.md), so training.overlap has no effect"
             )
@@ -175,13 +175,13 @@ def _loop(
 
         def analysis_due() -> bool:
             """At an evaluation: whether a multiple of `analyze_every` was reached since the one before."""
-            every = settings.analyze_every
+            every = training.analyze_every
             return every > 0 and (finished or at.env_step // every > at.evaluated // every)
 
         while True:
-            finished = at.env_step >= settings.total_steps
-            if at.evaluated != at.env_step and (finished or due(settings.eval_every)):
-                jobs = evaluation_episodes(config, at.env_step, settings.eval_episodes, config.env.splits)
+            finished = at.env_step >= training.total_steps
+            if at.evaluated != at.env_step and (finished or due(training.eval_every)):
+                jobs = evaluation_episodes(config, at.env_step, training.eval_episodes, config.env.splits)
                 try:
                     with clock("evaluate"):
                         episodes = workers.play(agent.state_dict(), jobs, at.env_step, stop.__bool__)
@@ -200,7 +200,7 @@ def _loop(
                 logs.timings.append({**at.counts(), "seconds": clock.seconds()})
                 show.say(_scores(at.env_step, results))
                 calls.evaluation(results)
-            if stop or finished or due(settings.checkpoint_every) or saver.overdue(settings.checkpoint_minutes):
+            if stop or finished or due(training.checkpoint_every) or saver.overdue(training.checkpoint_minutes):
                 with clock("checkpoint"):
                     saver.save()
             if stop or finished:
@@ -218,7 +218,7 @@ def _loop(
                 logs.write(logs.metrics, {"env_step": at.env_step, **step.ended})
 
             learn(session, config, clock, progress)
-            if due(settings.log_every) and means:
+            if due(training.log_every) and means:
                 logs.write(logs.metrics, {**at.counts(), **means.take()})
                 logs.timings.append({**at.counts(), "seconds": clock.seconds()})
             progress()
@@ -226,7 +226,7 @@ def _loop(
 
         if stop:
             show.say(f"stopped at environment step {at.env_step:,}, saved. To resume: {run.resume_command}")
-        elif settings.film:
+        elif training.film:
             show.say(f"film of the best episode: {film_best(config, run, agent)}")
         calls.end()
     return Outcome(at, stop.reason, stop.signal)

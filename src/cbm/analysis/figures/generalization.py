@@ -25,7 +25,7 @@ class Generalization:
     run: Run
     env_step: int
     returns: dict[str, list[float]]  # split -> episodes
-    videos: int  # different unseen ones among them
+    different_videos: int  # unseen ones among them
 
 
 def play_unseen(run: Run, episodes: int = EPISODES) -> Generalization:
@@ -64,7 +64,7 @@ def draw_generalization(tested: Sequence[Generalization], folder: Path) -> list[
                 face = look.color if filled else "white"
                 axis.errorbar(mean, index + aside, xerr=std, fmt=look.marker, color=look.color, mfc=face, ms=6, lw=1.2)
                 count = sum(len(each.returns[split]) for each in own)
-                videos = max(each.videos for each in own) if split == "unseen" else None
+                videos = max(each.different_videos for each in own) if split == "unseen" else None
                 rows.append(["ours", agent, task, distraction, split, mean, std, over, len(own), count, videos, steps])
         offset = len(names)
         for index, entry in enumerate(published(task, distraction)):
@@ -79,7 +79,7 @@ def draw_generalization(tested: Sequence[Generalization], folder: Path) -> list[
         axis.set_xlim(left=0)
         axis.set_xlabel("return; bars: standard deviation over seeds, over episodes if there is one seed")
         axis.set_title(f"{task}, {distraction}. Filled: unseen videos, hollow: training videos")
-    header = ("source", "agent", "task", "distraction", "videos", "mean", "std", "std_over", "seeds", "episodes")
+    header = ("source", "agent", "task", "distraction", "split", "mean", "std", "std_over", "seeds", "episodes")
     return save(figure, folder, "generalization", (*header, "different_videos", "env_steps"), rows)
 
 
