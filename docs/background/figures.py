@@ -14,11 +14,10 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
-from cbm import CBM, CBMConfig, make_env
+from cbm import make_env
 from cbm.analysis.exact.bisimulation import MDP, bisimulation_metric, optimal_values, wasserstein
-from cbm.analysis.exact.gridworld import BACKGROUNDS, DISCOUNT, MOVES, SIDE, C, LearnedModel, make_mdp, pictures, rank
+from cbm.analysis.exact.gridworld import BACKGROUNDS, DISCOUNT, METHODS, SIDE, C, learn, make_mdp, pictures, rank
 from cbm.analysis.figures.style import STYLES
-from cbm.learning.nets import DeterministicActor, Encoder
 from cbm.learning.ops import info_nce, sinkhorn
 
 FOLDER = Path(__file__).parents[1] / "images" / "background"
@@ -128,34 +127,6 @@ def proposition() -> Figure:
     return figure
 
 
-def train(mdp: MDP, one_background: bool, updates: int, seed: int = 0) -> LearnedModel:
-    """As `cbm.analysis.exact.gridworld.learn` trains CBM; or with batches that show one background each."""
-    images, moves = torch.from_numpy(pictures()), torch.from_numpy(MOVES).float()
-    best = optimal_values(mdp, DISCOUNT)[1].argmax(axis=0)
-    rng, batch = np.random.default_rng(seed), 128
-    torch.manual_seed(seed)
-    encoder, actor = Encoder(images.shape[2:], channels=16), DeterministicActor(50, 2, hidden=64)
-    cbm = CBM(CBMConfig(prototypes=32), action_dim=2)
-    optimizer = torch.optim.Adam([*encoder.parameters(), *cbm.parameters(), *actor.parameters()], lr=5e-4)
-    for _ in range(updates):
-        cell = rng.integers(SIDE * SIDE, size=batch)
-        background = rng.integers(BACKGROUNDS, size=1 if one_background else batch)
-        action = np.where(rng.random(batch) < 0.5, best[cell], rng.integers(len(MOVES), size=batch))
-        after = [rng.choice(SIDE * SIDE, p=mdp.transition[a, s]) for a, s in zip(action, cell, strict=True)]
-        reward = torch.from_numpy(mdp.reward[action, cell]).float()[:, None]
-        z = encoder(images[background, cell])
-        with torch.no_grad():
-            z_next = encoder(images[background, after])
-        losses, _ = cbm.losses(z, moves[action], reward, z_next, actor)
-        clone = torch.nn.functional.mse_loss(actor(z.detach()), 0.995 * moves[best[cell]])
-        optimizer.zero_grad()
-        (clone + losses["dynamics"] + losses["cluster"]).backward()
-        optimizer.step()
-    with torch.no_grad():
-        z = encoder(images.flatten(0, 1))
-        return LearnedModel(z, cbm.transition(z, actor(z)))
-
-
 def latents(updates: int = 1500) -> Figure:
     """The gridworld's pictures in the latent space: before training, and after it with two kinds of batches."""
     torch.set_num_threads(1)
@@ -167,10 +138,11 @@ def latents(updates: int = 1500) -> Figure:
     frames = pictures()[:, SIDE * SIDE // 2]
     frames = np.pad(frames, ((0, 0), (0, 0), (0, 2), (0, 0)), constant_values=255).transpose(0, 2, 3, 1)
     show(axes[0], np.concatenate(frames), "one cell before\nthree backgrounds")
+    weights = METHODS["CBM"]
     learned = {
-        "before training": train(mdp, False, 0),
-        "batches from all backgrounds": train(mdp, False, updates),
-        "batches from one background each": train(mdp, True, updates),
+        "before training": learn(mdp, weights, seed=0, updates=0),
+        "batches from all backgrounds": learn(mdp, weights, 0, updates),
+        "batches from one background each": learn(mdp, weights, 0, updates, one_background=True),
     }
     for axis, (title, result) in zip(axes[1:], learned.items(), strict=True):
         z = torch.nn.functional.normalize(result.z, dim=1).numpy()

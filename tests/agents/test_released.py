@@ -19,7 +19,7 @@ from torch import Tensor
 
 from cbm.agents import make_agent
 from cbm.agents.released import ReleasedConfig, ReleasedDrQ, ReleasedDrQv2
-from cbm.agents.released.parts import sample_windows
+from cbm.agents.released.windows import sample_windows
 from cbm.analysis.probing.clusters import cluster, prototype_space
 from cbm.config import make_config
 from cbm.errors import CBMError

@@ -6,33 +6,18 @@ from pathlib import Path
 
 import pytest
 
+from browser import opened_pages
+
 
 @pytest.fixture
 def open_page(chromium):
     """Opens a page from a file or an address, offline; at the end there must have been no error and no request."""
-    contexts, complaints = [], []
+    with opened_pages(chromium, width=1200) as open_it:
 
-    def open_it(target: Path | str, **options):
-        options.setdefault("viewport", {"width": 1200, "height": 900})
-        context = chromium.new_context(**options)
-        contexts.append(context)
-        context.set_default_timeout(30_000)
-        page = context.new_page()
-        page.on("console", lambda message: complaints.append(f"{message.type}: {message.text}"))
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("dialog", lambda dialog: (complaints.append(f"dialog: {dialog.message}"), dialog.dismiss()))
-        local = target.as_uri() if isinstance(target, Path) else target
+        def ready(target: Path | str, **options):
+            address = target.as_uri() if isinstance(target, Path) else target
+            page = open_it(address, home=address, **options)
+            page.wait_for_selector("html[data-ready]", state="attached")
+            return page
 
-        def watch(request):
-            if not request.url.startswith((local, "data:", "blob:")):
-                complaints.append(f"asked for {request.url}")
-
-        page.on("request", watch)
-        page.goto(local)
-        page.wait_for_selector("html[data-ready]", state="attached")
-        return page
-
-    yield open_it
-    for context in contexts:
-        context.close()
-    assert not complaints
+        yield ready

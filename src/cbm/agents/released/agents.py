@@ -11,11 +11,12 @@ import torch
 from torch import Tensor
 
 from cbm.agents.base import ActorCritic, AgentConfig, Setup, as_actions, make_encoder, seeded
-from cbm.agents.released.parts import REWARDS, ReleasedCBM, SlowTanhActor, WiderGaussianActor, sample_windows
+from cbm.agents.released.cbm import ReleasedCBM
+from cbm.agents.released.windows import REWARDS, sample_windows
 from cbm.agents.sac import Temperature
 from cbm.errors import CBMError
 from cbm.learning import chunks
-from cbm.learning.nets import Critic, initialise
+from cbm.learning.nets import Critic, DeterministicActor, GaussianActor, initialise
 from cbm.learning.ops import linear_schedule, noisy_action, soft_update, squashed_gaussian
 from cbm.learning.optimisation import adam, adams, encoder_optimizer, minimise, shifted, td_loss
 from cbm.replay import Replay
@@ -48,6 +49,21 @@ class ReleasedConfig(AgentConfig):
         super().__post_init__()
         if self.batch_episodes:
             raise CBMError("agent.batch_episodes must be 0 here: the authors' batches come from one background video")
+
+
+class SlowTanhActor(DeterministicActor):
+    """DrQ-v2's, with tanh(0.1 x): its slope at x = 15, where that of tanh is 0 in 32 bits, is still 0.018."""
+
+    def forward(self, z: Tensor) -> Tensor:
+        return torch.tanh(0.1 * self.net(z))
+
+
+class WiderGaussianActor(GaussianActor):
+    """DrQ's, with 1e-4 added to its standard deviation."""
+
+    def forward(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        mean, log_std = super().forward(z)
+        return mean, (log_std.exp() + 1e-4).log()
 
 
 class Released(ActorCritic):

@@ -72,8 +72,13 @@ class LearnedModel:
         return (reward_part + latent_part).numpy()
 
 
-def learn(mdp: MDP, weights: dict[str, float], seed: int, updates: int, batch: int = 128) -> LearnedModel:
-    """Train on random cells, half of the moves optimal and half random; no weights: no training."""
+def learn(
+    mdp: MDP, weights: dict[str, float], seed: int, updates: int, batch: int = 128, one_background: bool = False
+) -> LearnedModel:
+    """Train on random cells, half of the moves optimal and half random; no weights: no training.
+
+    `one_background`: the pictures of a batch share their background.
+    """
     images = torch.from_numpy(pictures())
     best = optimal_values(mdp, DISCOUNT)[1].argmax(axis=0)
     rng = np.random.default_rng(seed)
@@ -85,7 +90,8 @@ def learn(mdp: MDP, weights: dict[str, float], seed: int, updates: int, batch: i
     optimizer = torch.optim.Adam([*encoder.parameters(), *cbm.parameters(), *actor.parameters()], lr=5e-4)
     moves = torch.from_numpy(MOVES).float()
     for _ in range(updates if weights else 0):
-        cell, background = rng.integers(SIDE * SIDE, size=batch), rng.integers(BACKGROUNDS, size=batch)
+        cell = rng.integers(SIDE * SIDE, size=batch)
+        background = rng.integers(BACKGROUNDS, size=1 if one_background else batch)
         action = np.where(rng.random(batch) < 0.5, best[cell], rng.integers(len(MOVES), size=batch))
         after = [rng.choice(SIDE * SIDE, p=mdp.transition[a, s]) for a, s in zip(action, cell, strict=True)]
         reward = torch.from_numpy(mdp.reward[action, cell]).float()[:, None]

@@ -1,40 +1,20 @@
-"""What the authors' two agents are built from: their actors, their CBM, their batches."""
+"""CBM as the authors' code has it: its transition model, and its losses."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from cbm.errors import CBMError
-from cbm.learning.nets import DeterministicActor, GaussianActor, Transition
+from cbm.learning.nets import Transition
 from cbm.learning.ops import cosine, info_nce, sinkhorn, soft_cross_entropy
 from cbm.objectives.cbm import cluster_metrics
-from cbm.replay import Replay, draw
-from cbm.types import Batch, Losses, Metrics, Objective, Policy, PrototypeSpace
+from cbm.types import Losses, Metrics, Objective, Policy, PrototypeSpace
 
 if TYPE_CHECKING:
     from cbm.agents.released.agents import ReleasedConfig
-
-REWARDS = 3  # how many rewards the discounted sum has, which ends with r_t; and steps to the bootstrap of DrQ-v2
-
-
-class SlowTanhActor(DeterministicActor):
-    """DrQ-v2's, with tanh(0.1 x): its slope at x = 15, where that of tanh is 0 in 32 bits, is still 0.018."""
-
-    def forward(self, z: Tensor) -> Tensor:
-        return torch.tanh(0.1 * self.net(z))
-
-
-class WiderGaussianActor(GaussianActor):
-    """DrQ's, with 1e-4 added to its standard deviation."""
-
-    def forward(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        mean, log_std = super().forward(z)
-        return mean, (log_std.exp() + 1e-4).log()
 
 
 class NormalisedTransition(Transition):
@@ -105,40 +85,3 @@ class ReleasedCBM(Objective):
     def log_assignment(self, z: Tensor, anchors: Tensor) -> Tensor:
         """log p (B, K)."""
         return F.log_softmax(cosine(z, anchors) / self.config.tau, dim=1)
-
-
-def sample_windows(
-    replay: Replay, batch_size: int, generator: np.random.Generator, discount: float, ahead: int
-) -> Batch:
-    """Windows of whole frames, all of one background video: a stack that ends with frame t, and `REWARDS` steps more.
-
-    `n_step_reward` is r_{t-2} + gamma r_{t-1} + gamma^2 r_t, which is two steps late. `boot_obs` is `ahead` steps after
-    t. The video is that of a window drawn first: the label is privileged information.
-    """
-    first, last, label = replay.episodes()
-    before = max(replay.stack, REWARDS) - 1  # frames ahead of t that must be there, for the stack and for the rewards
-    count = np.maximum(last - REWARDS - first - before + 1, 0)
-    if not count.any():
-        raise CBMError(
-            f"no episode in replay has the {before + 1 + REWARDS} frames that a window of this agent needs yet. Choose "
-            f"more --training.seed_steps, or another agent if episodes are never that long."
-        )
-    count = np.where(label == label[draw(count, 1, generator)[0]], count, 0)
-    episode, offset = draw(count, batch_size, generator)
-    t = first[episode] + before + offset
-    late = replay.records(t[:, None] + np.arange(2 - REWARDS, 2))["reward"] @ discount ** np.arange(REWARDS)
-    step, boot = replay.records(t + 1), replay.records(t + ahead)
-    next_obs = replay.observations(t + 1)
-    return Batch(
-        obs=replay.observations(t),
-        action=torch.from_numpy(np.ascontiguousarray(step["action"])),
-        reward=_column(step["reward"]),
-        next_obs=next_obs,
-        n_step_reward=_column(late),
-        n_step_discount=_column(discount**ahead * ~boot["terminal"]),
-        boot_obs=next_obs if ahead == 1 else replay.observations(t + ahead),
-    )
-
-
-def _column(values: np.ndarray) -> Tensor:
-    return torch.from_numpy(values.astype(np.float32)[:, None])
