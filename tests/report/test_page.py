@@ -253,7 +253,7 @@ def test_the_embedding_shows_the_frame_under_the_cursor(page_file, open_page):
     section = page.locator("#embedding")
     section.scroll_into_view_if_needed()
     section.get_by_text("Point at a dot to see its frame.").first.wait_for()
-    scatter = section.locator("canvas.scatter").first
+    scatter = section.locator(".scatter").first
     scatter.focus()
     for _ in range(5):
         page.keyboard.press("ArrowRight")
@@ -394,7 +394,7 @@ def test_the_keyboard_reaches_everything(page_file, open_page):
         reached.add((where[1], where[0]))
     wanted = {("bar", "summary"), ("bar", "a"), ("", "button"), ("curves", "svg"), ("curves", "button")}
     wanted |= {
-        ("embedding", "canvas"),
+        ("embedding", "svg"),
         ("films", "video"),
         ("pictures", "button"),
         ("runs", "button"),

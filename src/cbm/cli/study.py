@@ -16,7 +16,7 @@ from cbm.errors import CBMError
 from cbm.runs.trust import module_of, trust
 
 if TYPE_CHECKING:
-    from cbm.studies.define import Choice, Plan
+    from cbm.studies.define import Plan
     from cbm.studies.store import Store
 
 __all__ = ["expand_overrides", "study"]
@@ -25,6 +25,20 @@ __all__ = ["expand_overrides", "study"]
 @dataclass(frozen=True)
 class ListArgs:
     """List the studies of the paper, and how many runs each has."""
+
+    def __call__(self) -> int:
+        from cbm.studies.define import SCALES, count
+        from cbm.studies.paper import STUDIES
+
+        table = Table("study", "what", "in the paper", *SCALES, box=None, pad_edge=False)
+        for name, study in STUDIES.items():
+            table.add_row(name, study.title, study.source, *(str(count(study, scale)) for scale in SCALES))
+        console = Console()
+        console.print(table)
+        console.print(
+            "\nThe last columns count runs. Details: `cbm study show NAME`.\nTo run one: `cbm study run NAME`."
+        )
+        return 0
 
 
 @dataclass(frozen=True)
@@ -58,6 +72,40 @@ class ShowArgs(StudyOptions):
     measure: bool = True
     """Measure some updates of each method, to estimate the time."""
 
+    def __call__(self) -> int:
+        from cbm.studies.measure import estimate_duration
+        from cbm.training.progress import clock
+
+        store, plan = _open(self)
+        console = Console()
+        print(f"{plan.study.title}\n{plan.study.source}\n")
+        table = Table(box=None, show_header=False, pad_edge=False)
+        for part in ("task", "method", "variant"):
+            names = [name for name in plan.distinct(part) if name]
+            if names:
+                table.add_row(f"{len(names)} {part}{'s' if len(names) > 1 else ''}", ", ".join(names))
+        seeds = sorted({run.seed for run in plan.runs})
+        table.add_row(f"{len(seeds)} seed{'s' if len(seeds) > 1 else ''}", ", ".join(map(str, seeds)))
+        steps = sorted({run.total_steps for run in plan.runs})
+        table.add_row("each", f"{', '.join(f'{n:,}' for n in steps)} environment steps, scale {plan.scale}")
+        console.print(table)
+        states = {run.name: store.state(run) for run in plan.runs}
+        kinds = [state.kind for state in states.values()]
+        there = ", ".join(f"{kinds.count(kind)} {kind}" for kind in ("done", "begun", "set aside", "missing"))
+        console.print(f"\n{len(plan.runs)} runs: {there}")
+        _tell_set_aside(plan, store, console)
+        if self.measure and any(state.kind != "done" for state in states.values()):
+            with console.status("measuring ...") as status:
+                found = estimate_duration(plan, states, self.jobs, lambda part: status.update(f"measuring: {part}"))
+            console.print(
+                f"\nabout {clock(found.seconds)} (h:mm:ss) for the rest on this machine, {found.jobs} at a time"
+            )
+            table = Table("method", "ms per update", "h:mm:ss per run", box=None, pad_edge=False)
+            for method, (update, run) in found.methods.items():
+                table.add_row(method, f"{1000 * update:.0f}", clock(run))
+            console.print(table)
+        return 0
+
 
 @dataclass(frozen=True)
 class RunArgs(StudyOptions):
@@ -76,6 +124,28 @@ class RunArgs(StudyOptions):
     retry: bool = False
     """Retry the runs that were set aside after three failures."""
 
+    def __call__(self) -> int:
+        from cbm.studies.board import Board
+        from cbm.studies.drive import drive
+        from cbm.studies.launch import Resources, make_launcher
+
+        _fits(self)
+        store, plan = _open(self)
+        resources = Resources(self.root, self.jobs, self.cpus, self.gpus, self.address)
+        board = Board(plan, store)
+        result = drive(plan, store, make_launcher(self.launcher, resources), board, self.retry)
+        console = board.console
+        console.print(f"{plan.title}: {result.count('done')} of {len(plan.runs)} runs are done", highlight=False)
+        _tell_set_aside(plan, store, console)
+        if result.signal is not None:
+            console.print("stopped; run the same command to resume", highlight=False)
+            return 128 + result.signal
+        if result.count("done") < len(plan.runs):
+            return 1
+        words = f"{self.name} --scale {plan.scale}" + ("" if self.root == StudyOptions.root else f" --root {self.root}")
+        console.print(f"figures and tables: cbm study report {words}", highlight=False, soft_wrap=True)
+        return 0
+
 
 @dataclass(frozen=True)
 class ReportArgs(StudyOptions):
@@ -83,6 +153,14 @@ class ReportArgs(StudyOptions):
 
     output: Annotated[Path | None, arg(aliases=["-o"])] = None
     """Folder for the report. None: ROOT/STUDY-SCALE/report."""
+
+    def __call__(self) -> int:
+        from cbm.studies.report import write_report
+
+        store, plan = _open(self)
+        written = write_report(plan, store, store.report_dir(plan.title) if self.output is None else self.output)
+        print(f"wrote {written[0]}, and {len(written) - 1} files next to it")
+        return 0
 
 
 @dataclass(frozen=True)
@@ -94,6 +172,18 @@ class ArchiveArgs(StudyOptions):
 
     output: Annotated[Path, arg(aliases=["-o"])] = MISSING
     """Folder for the records. What is already there is kept."""
+
+    def __call__(self) -> int:
+        from cbm.studies.store import Store
+
+        store, plan = _open(self)
+        done = [run for run in plan.runs if store.is_done(run)]
+        if not done:
+            raise CBMError(f"no run of {plan.title} is done yet in {self.root}, so there is nothing to archive.")
+        for run in done:
+            store.archive(run, Store(self.output))
+        print(f"{self.output}: the records of {len(done)} of {len(plan.runs)} runs of {plan.title}")
+        return 0
 
 
 def study(
@@ -107,121 +197,21 @@ def study(
     ],
 ) -> int:
     """The paper's experiments, or your own, on one machine or on a Ray cluster."""
-    if isinstance(args, ListArgs):
-        return _list()
-    if isinstance(args, ShowArgs):
-        return _show(args)
-    if isinstance(args, ArchiveArgs):
-        return _archive(args)
-    return _run(args) if isinstance(args, RunArgs) else _report(args)
-
-
-def _list() -> int:
-    from cbm.studies.define import SCALES, count
-    from cbm.studies.paper import STUDIES
-
-    table = Table("study", "what", "in the paper", *SCALES, box=None, pad_edge=False)
-    for name, study in STUDIES.items():
-        table.add_row(name, study.title, study.source, *(str(count(study, scale)) for scale in SCALES))
-    console = Console()
-    console.print(table)
-    console.print("\nThe last columns count runs. Details: `cbm study show NAME`.\nTo run one: `cbm study run NAME`.")
-    return 0
-
-
-def _show(args: ShowArgs) -> int:
-    from cbm.studies.measure import estimate_duration
-    from cbm.training.progress import clock
-
-    store, plan = _open(args)
-    console = Console()
-    print(f"{plan.study.title}\n{plan.study.source}\n")
-    table = Table(box=None, show_header=False, pad_edge=False)
-    for part in ("task", "method", "variant"):
-        names = [name for name in plan.distinct(part) if name]
-        if names:
-            table.add_row(f"{len(names)} {part}{'s' if len(names) > 1 else ''}", ", ".join(names))
-    seeds = sorted({run.seed for run in plan.runs})
-    table.add_row(f"{len(seeds)} seed{'s' if len(seeds) > 1 else ''}", ", ".join(map(str, seeds)))
-    steps = sorted({run.total_steps for run in plan.runs})
-    table.add_row("each", f"{', '.join(f'{n:,}' for n in steps)} environment steps, scale {plan.scale}")
-    console.print(table)
-    states = {run.name: store.state(run) for run in plan.runs}
-    kinds = [state.kind for state in states.values()]
-    there = ", ".join(f"{kinds.count(kind)} {kind}" for kind in ("done", "begun", "set aside", "missing"))
-    console.print(f"\n{len(plan.runs)} runs: {there}")
-    _tell_set_aside(plan, store, console)
-    if args.measure and any(state.kind != "done" for state in states.values()):
-        with console.status("measuring ...") as status:
-            found = estimate_duration(plan, states, args.jobs, lambda part: status.update(f"measuring: {part}"))
-        console.print(f"\nabout {clock(found.seconds)} (h:mm:ss) for the rest on this machine, {found.jobs} at a time")
-        table = Table("method", "ms per update", "h:mm:ss per run", box=None, pad_edge=False)
-        for method, (update, run) in found.methods.items():
-            table.add_row(method, f"{1000 * update:.0f}", clock(run))
-        console.print(table)
-    return 0
-
-
-def _run(args: RunArgs) -> int:
-    from cbm.studies.board import Board
-    from cbm.studies.drive import drive
-    from cbm.studies.launch import Resources, make_launcher
-
-    _fits(args)
-    store, plan = _open(args)
-    resources = Resources(args.root, args.jobs, args.cpus, args.gpus, args.address)
-    board = Board(plan, store)
-    result = drive(plan, store, make_launcher(args.launcher, resources), board, args.retry)
-    console = board.console
-    console.print(f"{plan.title}: {result.count('done')} of {len(plan.runs)} runs are done", highlight=False)
-    _tell_set_aside(plan, store, console)
-    if result.signal is not None:
-        console.print("stopped; run the same command to resume", highlight=False)
-        return 128 + result.signal
-    if result.count("done") < len(plan.runs):
-        return 1
-    words = f"{args.name} --scale {plan.scale}" + ("" if args.root == StudyOptions.root else f" --root {args.root}")
-    console.print(f"figures and tables: cbm study report {words}", highlight=False, soft_wrap=True)
-    return 0
-
-
-def _report(args: ReportArgs) -> int:
-    from cbm.studies.report import write_report
-
-    store, plan = _open(args)
-    written = write_report(plan, store, store.report_dir(plan.title) if args.output is None else args.output)
-    print(f"wrote {written[0]}, and {len(written) - 1} files next to it")
-    return 0
-
-
-def _archive(args: ArchiveArgs) -> int:
-    from cbm.studies.store import Store
-
-    store, plan = _open(args)
-    done = [run for run in plan.runs if store.is_done(run)]
-    if not done:
-        raise CBMError(f"no run of {plan.title} is done yet in {args.root}, so there is nothing to archive.")
-    for run in done:
-        store.archive(run, Store(args.output))
-    print(f"{args.output}: the records of {len(done)} of {len(plan.runs)} runs of {plan.title}")
-    return 0
+    return args()
 
 
 def _open(args: StudyOptions) -> tuple[Store, Plan]:
+    from cbm.studies.define import Choice
     from cbm.studies.file import find_study
     from cbm.studies.store import Store
 
     store = Store(args.root)
-    plan = store.plan(find_study(args.name), _choice(args))
+    typed = tuple(overrides(args.set))
+    choice = Choice(args.scale, args.tasks, args.methods, args.variants, args.seeds, typed)
+    plan = store.plan(find_study(args.name), choice)
     for run in plan.runs:
         trust(module_of(run.config["env"]["env_id"]))  # the study is the user's own
     return store, plan
-
-
-def _choice(args: StudyOptions) -> Choice:
-    from cbm.studies.define import Choice
-
-    return Choice(args.scale, args.tasks, args.methods, args.variants, args.seeds, tuple(overrides(args.set)))
 
 
 def _fits(args: RunArgs) -> None:

@@ -24,6 +24,31 @@ class ListArgs:
     json: bool = False
     """Print one JSON object."""
 
+    def __call__(self) -> int:
+        from cbm.runs.zoo.entries import BadEntry, folders, list_entries, read_about
+        from cbm.schema.tree import to_json
+
+        table = Table("name", "distraction", "steps", "seed", "training videos", "unseen", box=None, pad_edge=False)
+        found, problems = {}, []
+        for name, root in list_entries().items():
+            try:
+                about = found[name] = read_about(root)
+            except BadEntry as error:
+                problems.append(str(error))
+                continue
+            returns = [_mean(about.returns[split]) if split in about.returns else "-" for split in ("train", "unseen")]
+            table.add_row(name, about.distraction, f"{about.env_step:,}", str(about.made.seed), *returns)
+        if self.json:
+            print(json.dumps({name: to_json(about) for name, about in found.items()}, indent=2))
+        elif found:
+            Console().print(table)
+            print("\nThe last columns are mean returns. `cbm zoo show NAME` has the details; use zoo:NAME as a run.")
+        elif not problems:
+            print(f"no agents in {', '.join(map(str, folders()))}. Make one: cbm zoo add RUN")
+        for problem in problems:
+            print(problem)
+        return 1 if problems else 0
+
 
 @dataclass(frozen=True)
 class ShowArgs:
@@ -31,6 +56,26 @@ class ShowArgs:
 
     name: Annotated[Positional[str], arg(metavar="NAME")]
     """A name from `cbm zoo list`."""
+
+    def __call__(self) -> int:
+        from cbm.runs.zoo.entries import open_entry
+
+        entry = open_entry(self.name)
+        about, made = entry.about, entry.about.made
+        rows = {
+            "agent": f"{about.agent} on {about.task}, {about.distraction}, {about.env_step:,} environment steps",
+            **{f"{split} videos": f"{_mean(own)}: {_listed(own)}" for split, own in about.returns.items()},
+            "command": made.command,
+            "commit": made.commit or "unknown",
+            "seed": str(made.seed),
+            "begun": made.created or "unknown",
+            "versions": ", ".join(f"{name} {version}" for name, version in (made.versions or {}).items() if version),
+            "files": f"{len(about.files)}, {_megabytes(entry)}, all checksums match",
+            "in": str(entry.root),
+        }
+        for name, text in rows.items():  # not wrapped: the command is there to be copied
+            print(f"{name:<13} {text}")
+        return 0
 
 
 @dataclass(frozen=True)
@@ -44,6 +89,13 @@ class AddArgs:
     replace: bool = False
     """Replace an entry of that name."""
 
+    def __call__(self) -> int:
+        from cbm.runs.zoo.add import add
+
+        entry = add(self.run, self.name, self.replace)
+        print(f"zoo:{entry.name} ({_megabytes(entry)}) in {entry.root}\nmade by: {entry.about.made.command}")
+        return 0
+
 
 @dataclass(frozen=True)
 class PushArgs:
@@ -55,6 +107,16 @@ class PushArgs:
     """The repository; it is created if it does not exist."""
     private: bool = False
     """Create it as a private repository."""
+
+    def __call__(self) -> int:
+        from cbm.runs.zoo.entries import list_entries
+        from cbm.runs.zoo.hub import push
+
+        names = self.names or tuple(list_entries())
+        if not names:
+            raise CBMError("there is nothing to push. Make an entry first: cbm zoo add RUN")
+        print(f"pushed {', '.join(names)}: {push(names, self.repo, self.private)}")
+        return 0
 
 
 @dataclass(frozen=True)
@@ -70,6 +132,13 @@ class PullArgs:
     replace: bool = False
     """Replace entries that already exist."""
 
+    def __call__(self) -> int:
+        from cbm.runs.zoo.hub import pull
+
+        for entry in pull(self.names, self.repo, self.revision, self.replace):
+            print(f"zoo:{entry.name} in {entry.root}")
+        return 0
+
 
 def zoo(
     args: Annotated[
@@ -82,89 +151,7 @@ def zoo(
     ],
 ) -> int:
     """Trained agents. `zoo:NAME` works wherever a run directory does: cbm eval zoo:NAME."""
-    if isinstance(args, ListArgs):
-        return _list(args)
-    if isinstance(args, ShowArgs):
-        return _show(args)
-    if isinstance(args, AddArgs):
-        return _add(args)
-    if not args.repo:
-        raise CBMError("name the repository: --repo USER/NAME.")
-    return _push(args) if isinstance(args, PushArgs) else _pull(args)
-
-
-def _list(args: ListArgs) -> int:
-    from cbm.runs.zoo.entries import BadEntry, folders, list_entries, read_about
-    from cbm.schema.tree import to_json
-
-    table = Table("name", "distraction", "steps", "seed", "training videos", "unseen", box=None, pad_edge=False)
-    found, problems = {}, []
-    for name, root in list_entries().items():
-        try:
-            about = found[name] = read_about(root)
-        except BadEntry as error:
-            problems.append(str(error))
-            continue
-        returns = [_mean(about.returns[split]) if split in about.returns else "-" for split in ("train", "unseen")]
-        table.add_row(name, about.distraction, f"{about.env_step:,}", str(about.made.seed), *returns)
-    if args.json:
-        print(json.dumps({name: to_json(about) for name, about in found.items()}, indent=2))
-    elif found:
-        Console().print(table)
-        print("\nThe last columns are mean returns. `cbm zoo show NAME` has the details; use zoo:NAME as a run.")
-    elif not problems:
-        print(f"no agents in {', '.join(map(str, folders()))}. Make one: cbm zoo add RUN")
-    for problem in problems:
-        print(problem)
-    return 1 if problems else 0
-
-
-def _show(args: ShowArgs) -> int:
-    from cbm.runs.zoo.entries import open_entry
-
-    entry = open_entry(args.name)
-    about, made = entry.about, entry.about.made
-    rows = {
-        "agent": f"{about.agent} on {about.task}, {about.distraction}, {about.env_step:,} environment steps",
-        **{f"{split} videos": f"{_mean(own)}: {_listed(own)}" for split, own in about.returns.items()},
-        "command": made.command,
-        "commit": made.commit or "unknown",
-        "seed": str(made.seed),
-        "begun": made.created or "unknown",
-        "versions": ", ".join(f"{name} {version}" for name, version in (made.versions or {}).items() if version),
-        "files": f"{len(about.files)}, {_megabytes(entry)}, all checksums match",
-        "in": str(entry.root),
-    }
-    for name, text in rows.items():  # not wrapped: the command is there to be copied
-        print(f"{name:<13} {text}")
-    return 0
-
-
-def _add(args: AddArgs) -> int:
-    from cbm.runs.zoo.add import add
-
-    entry = add(args.run, args.name, args.replace)
-    print(f"zoo:{entry.name} ({_megabytes(entry)}) in {entry.root}\nmade by: {entry.about.made.command}")
-    return 0
-
-
-def _push(args: PushArgs) -> int:
-    from cbm.runs.zoo.entries import list_entries
-    from cbm.runs.zoo.hub import push
-
-    names = args.names or tuple(list_entries())
-    if not names:
-        raise CBMError("there is nothing to push. Make an entry first: cbm zoo add RUN")
-    print(f"pushed {', '.join(names)}: {push(names, args.repo, args.private)}")
-    return 0
-
-
-def _pull(args: PullArgs) -> int:
-    from cbm.runs.zoo.hub import pull
-
-    for entry in pull(args.names, args.repo, args.revision, args.replace):
-        print(f"zoo:{entry.name} in {entry.root}")
-    return 0
+    return args()
 
 
 def _megabytes(entry: Entry) -> str:

@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cbm.report.data import final_return, rounded, run_id
-from cbm.report.poster import poster_url
 from cbm.runs.labels import Labels
 from cbm.runs.read import Problem, Run
 from cbm.system.files import Unreadable, open_file, read_file, read_object
@@ -41,6 +40,9 @@ _FILM_HEIGHT, _PICTURE_WIDTH, _FRAME = 200, 1000, 40  # pixels, of what is made 
 _SMALL_FILM = 60_000  # bytes; below that a film stays as it is
 _MOST_PIXELS = 80_000_000
 _MOST_SHRUNK = 400  # media; a fifth of a second each
+_POSTER_WIDTH = 360  # pixels, about that of a card
+_MOST_FILM_PIXELS = 16_000_000  # a larger film has no still
+POSTER_TYPE = "image/webp"
 TYPES = {".mp4": "video/mp4", ".png": "image/png", ".svg": "image/svg+xml"}
 
 
@@ -224,11 +226,31 @@ def _content(medium: Medium, shrink: bool) -> tuple[bytes | str, Mapping[str, An
         return read_embedding(medium.read()), {}
     if medium.kind == "film":
         data = medium.read()
-        still = poster_url(data)
-        return (shrink_film(data) if shrink and len(data) > _SMALL_FILM else data), {"poster": still} if still else {}
+        still = poster(data)
+        about = {} if still is None else {"poster": f"data:{POSTER_TYPE};base64,{base64.b64encode(still).decode()}"}
+        return shrink_film(data) if shrink and len(data) > _SMALL_FILM else data, about
     if medium.type == TYPES[".svg"]:
         return medium.read(), {}
     return _picture(medium, shrink)
+
+
+def poster(film: bytes) -> bytes | None:
+    """Its first frame as a small picture, so that playing begins where the still was; None where there is none."""
+    import av
+
+    try:
+        with av.open(io.BytesIO(film)) as source:
+            stream = source.streams.video[0]
+            if stream.width * stream.height > _MOST_FILM_PIXELS:
+                return None
+            picture = next(source.decode(video=0)).to_image()
+    except (av.FFmpegError, IndexError, StopIteration, ValueError):
+        return None
+    output = io.BytesIO()
+    scale = min(1.0, _POSTER_WIDTH / picture.width)
+    picture = picture.resize((max(1, round(picture.width * scale)), max(1, round(picture.height * scale))))
+    picture.save(output, "WEBP", quality=60, method=2)
+    return output.getvalue()
 
 
 def shrink_film(data: bytes) -> bytes:

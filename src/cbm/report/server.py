@@ -16,10 +16,8 @@ from urllib.parse import quote, unquote, urlsplit
 
 from cbm.errors import CBMError
 from cbm.report.data import page_data, run_data, run_id
-from cbm.report.media import TYPES, Medium, read_embedding
+from cbm.report.media import POSTER_TYPE, TYPES, Medium, poster, read_embedding
 from cbm.report.page import about, assemble, show_each, to_json
-from cbm.report.poster import TYPE as POSTER_TYPE
-from cbm.report.poster import poster
 from cbm.runs.labels import label_runs
 from cbm.runs.read import Problem, Run, load_runs
 

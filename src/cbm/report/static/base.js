@@ -79,20 +79,26 @@ function when_here(medium, act) {
 }
 
 /** Calls `show` once the element comes near the window. */
-const shows = new WeakMap();
-const near = new IntersectionObserver(
-  (entries) => {
-    for (const entry of entries) {
-      if (!entry.isIntersecting) continue;
-      near.unobserve(entry.target);
-      shows.get(entry.target)?.();
-    }
-  },
-  { rootMargin: "300px" },
-);
 function when_near(node, show) {
-  shows.set(node, show);
-  near.observe(node);
+  const observer = new IntersectionObserver(
+    (entries) => {
+      if (!entries.some((entry) => entry.isIntersecting)) return;
+      observer.disconnect();
+      show();
+    },
+    { rootMargin: "300px" },
+  );
+  observer.observe(node);
+}
+
+/** Gives an img or a video its source once it comes near the window. */
+function load_when_near(node, medium) {
+  when_near(node, () => {
+    if (medium.poster) node.poster = medium.poster;
+    when_here(medium, () => {
+      node.src = media_url(medium);
+    });
+  });
 }
 
 function save_text(name, type, text) {

@@ -153,7 +153,6 @@ function set_theme(theme) {
   } catch {
     // a page from a file may have no storage
   }
-  for (const section of sections) if (section instanceof Embeddings && section.started) section.show();
 }
 
 function remembered_theme() {
@@ -192,13 +191,12 @@ async function follow() {
   }
 }
 
-const sections = [new Curves(page), new Final(page), new Inside(page), new Embeddings(page), new Films(page), new Pictures(page), new Runs(page), new Compare(page), new LeftOut(page)];
+const sections = [new Curves(), new Final(), new Inside(), new Embeddings(), new Films(), new Pictures(), new Runs(), new Compare(), new LeftOut()];
 set_theme(remembered_theme());
 $("theme").addEventListener("click", () => {
   const names = Object.keys(THEMES);
   set_theme(names[(names.indexOf($("theme").dataset.now) + 1) % names.length]);
 });
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => set_theme($("theme").dataset.now));
 document.addEventListener("click", (event) => {
   for (const filter of Object.values(filter_nodes)) if (!filter.root.contains(event.target)) filter.root.open = false;
 });

@@ -1,4 +1,4 @@
-// The sections of the page. Each is built once and then fed: `update(shown, page)` with the runs that pass the filters.
+// The sections of the page. Each is built once; `update()` then shows what `page` (page.js) has to show now.
 
 const STATES = ["running", "failed", "stopped", "complete"];
 const STATE_MARKS = { running: "▶", complete: "✓", stopped: "■", failed: "✕" };
@@ -6,12 +6,10 @@ const STATE_MARKS = { running: "▶", complete: "✓", stopped: "■", failed: "
 const state_badge = (state) => el("span", { class: `badge ${state}` }, `${STATE_MARKS[state] ?? ""} ${state}`);
 const run_text = (run) => `${run.name}: ${run.method}, ${run.task}, ${run.distraction}, seed ${run.seed}`;
 const distraction_text = (distraction) => (distraction === "none" ? "no distraction" : distraction);
-const place_text = (run, page) => (page.distractions.length > 1 ? `${run.task}, ${distraction_text(run.distraction)}` : run.task);
+const place_text = (run) => (page.distractions.length > 1 ? `${run.task}, ${distraction_text(run.distraction)}` : run.task);
 
 function heading(section, title, ...tools) {
-  const head = el("div", { class: "section-head" }, el("h2", {}, title), el("div", { class: "tools" }, ...tools));
-  section.append(head);
-  return head;
+  section.append(el("div", { class: "section-head" }, el("h2", {}, title), el("div", { class: "tools" }, ...tools)));
 }
 
 /** A select whose choices may change while the reader's choice stays. */
@@ -37,7 +35,7 @@ function chooser(name, on_change) {
 const wrap_table = (table, name) => el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": name }, table);
 
 /** Lines of the runs of one panel, by method. `curve(run)` gives steps and values, or null; `what` is its name. */
-function lines_of(runs, how, page, what, curve) {
+function lines_of(runs, how, what, curve) {
   const lines = [];
   for (const method of page.methods) {
     const look = page.look(method);
@@ -64,8 +62,7 @@ const HOW = [
 
 /** What the two sections with charts have in common: how seeds are combined, a legend that filters, reset, CSV. */
 class ChartSection {
-  constructor(id, title, page, ...tools) {
-    this.page = page;
+  constructor(id, title, ...tools) {
     this.section = $(id);
     this.how = chooser("Seeds", () => this.update());
     this.how.set(HOW);
@@ -86,8 +83,8 @@ class ChartSection {
   update() {
     const panels = this.panels();
     const used = unique(panels.flatMap((panel) => panel.lines.map((line) => line.method)));
-    const known = this.page.methods.filter((method) => used.includes(method) || this.page.filters.method.has(method));
-    keep_legend(this.legend, known, this.page);
+    const known = page.methods.filter((method) => used.includes(method) || page.filters.method.has(method));
+    keep_legend(this.legend, known);
     this.empty.hidden = panels.length > 0;
     this.csv.hidden = !panels.length;
     this.chart.set(panels);
@@ -102,7 +99,7 @@ class ChartSection {
   }
 }
 
-function keep_legend(legend, methods, page) {
+function keep_legend(legend, methods) {
   legend.replaceChildren(
     ...methods.map((method) => {
       const shown = !page.filters.method.has(method);
@@ -116,23 +113,22 @@ function keep_legend(legend, methods, page) {
 }
 
 class Curves extends ChartSection {
-  constructor(page) {
+  constructor() {
     const paper = el("input", { type: "checkbox", onchange: () => this.update() });
-    super("curves", "Learning curves", page, el("label", { class: "choose" }, paper, el("span", {}, "the paper's numbers")));
+    super("curves", "Learning curves", el("label", { class: "choose" }, paper, el("span", {}, "the paper's numbers")));
     this.paper = paper;
     this.help.textContent = "Mean return of an evaluation. Drag to zoom, Ctrl + wheel or pinch too; click a panel and the wheel zooms, arrows move; double click resets.";
     this.empty.textContent = "No evaluation to draw: no run passes the filters, or none has been evaluated yet.";
   }
 
   panels() {
-    const { page } = this;
     const how = this.how.select.value;
     const panels = [];
     for (const place of page.places(page.shown)) {
       const here = page.shown.filter((run) => page.place(run) === place);
       const splits = ["train", "unseen"].filter((split) => !page.filters.split.has(split) && here.some((run) => run.returns[split]));
       const made = splits.map((split) => {
-        const lines = lines_of(here, how, page, `return ${split}`, (run) => {
+        const lines = lines_of(here, how, `return ${split}`, (run) => {
           const found = run.returns[split];
           return found && { steps: found.steps, values: found.mean };
         });
@@ -145,7 +141,7 @@ class Curves extends ChartSection {
               rules.push({ value: cell.mean, name: `${cell.agent} at 500K: ${paper_text(cell)}`, look: page.look(method) });
             }
         const only = here.every((run) => !run.returns.unseen); // no videos at all: nothing to tell apart
-        const title = `${place_text(here[0], page)}${only ? "" : `, ${split_text(split)}`}`;
+        const title = `${place_text(here[0])}${only ? "" : `, ${split_text(split)}`}`;
         return { key: `${place}|${split}`, title, label: "mean return", lines, rules, zero: true };
       });
       const filled = made.filter((panel) => panel.lines.length);
@@ -157,18 +153,17 @@ class Curves extends ChartSection {
 }
 
 class Inside extends ChartSection {
-  constructor(page) {
+  constructor() {
     const measure = chooser("Measure", () => {
       this.chart.y.clear();
       this.update();
     });
-    super("inside", "Inside the agents", page, measure.root);
+    super("inside", "Inside the agents", measure.root);
     this.measure = measure;
     this.empty.textContent = "Nothing to draw for these runs. Clusters and probes come from cbm analyze DIR.";
   }
 
   update() {
-    const { page } = this;
     const names = unique(page.runs.flatMap((run) => run.series.flatMap((series) => Object.keys(series.values))));
     const hidden = new Set(Object.values(page.data.references));
     const known = Object.keys(page.data.measures);
@@ -186,7 +181,6 @@ class Inside extends ChartSection {
   }
 
   panels() {
-    const { page } = this;
     const name = this.measure.select.value;
     const about = page.data.measures[name];
     const other = unique(page.shown.filter((run) => run.clusters === "kmeans" && run.analysed).map((run) => run.method));
@@ -196,12 +190,12 @@ class Inside extends ChartSection {
     const panels = [];
     for (const place of page.places(page.shown)) {
       const here = page.shown.filter((run) => page.place(run) === place);
-      const lines = lines_of(here, this.how.select.value, page, name, (run) => series_of(run, name));
+      const lines = lines_of(here, this.how.select.value, name, (run) => series_of(run, name));
       if (!lines.length) continue;
       const reference = page.data.references[name];
       const chance = here.flatMap((run) => (reference ? series_of(run, reference)?.values.slice(-1) ?? [] : []));
       const rules = chance.length ? [{ value: mean(chance), name: "chance" }] : [];
-      panels.push({ key: place, title: place_text(here[0], page), label: about?.label ?? name, lines, rules });
+      panels.push({ key: place, title: place_text(here[0]), label: about?.label ?? name, lines, rules });
     }
     return panels;
   }
@@ -221,8 +215,7 @@ function paper_text(cell) {
 }
 
 class Final {
-  constructor(page) {
-    this.page = page;
+  constructor() {
     this.section = $("final");
     this.at = chooser("At", () => this.update());
     this.centre = chooser("Seeds", () => this.update());
@@ -235,7 +228,6 @@ class Final {
   }
 
   update() {
-    const { page } = this;
     const steps = unique(page.runs.flatMap((run) => Object.values(run.returns).flatMap((found) => found.steps))).sort((a, b) => b - a);
     this.at.set([{ value: "last", text: "the last evaluation" }, ...steps.slice(0, 60).map((step) => ({ value: String(step), text: `${steps_text(step)} steps` }))]);
     const methods = page.methods.filter((method) => page.shown.some((run) => run.method === method));
@@ -250,7 +242,6 @@ class Final {
   }
 
   row(here, split, methods) {
-    const { page } = this;
     const iqms = this.centre.select.value === "iqm";
     const cells = methods.map((method) => {
       const runs = here.filter((run) => run.method === method && run.returns[split]?.steps.length);
@@ -280,7 +271,7 @@ class Final {
         ...paper.map((one) => el("div", { class: "paper", title: one.source }, paper_text(one))),
       );
     });
-    const node = el("tr", {}, el("th", { scope: "row" }, place_text(here[0], page)), el("td", { class: "words" }, here.some((run) => run.returns.unseen) ? split : "–"), ...nodes);
+    const node = el("tr", {}, el("th", { scope: "row" }, place_text(here[0])), el("td", { class: "words" }, here.some((run) => run.returns.unseen) ? split : "–"), ...nodes);
     const csv = cells.filter((cell) => cell.values.length).map(({ method, values, paper }) => csv_line([here[0].task, here[0].distraction, split, method, mean(values), deviation(values), iqm(values), values.length, paper[0]?.mean, paper[0]?.std]));
     return { node, csv };
   }
@@ -294,8 +285,7 @@ class Final {
 }
 
 class Embeddings {
-  constructor(page) {
-    this.page = page;
+  constructor() {
     this.section = $("embedding");
     this.first = chooser("Run", () => this.update());
     this.second = chooser("beside", () => this.update());
@@ -308,7 +298,7 @@ class Embeddings {
   }
 
   update() {
-    const usable = this.page.shown.filter((run) => run.media.some((medium) => medium.kind === "tsne" && !medium.left_out));
+    const usable = page.shown.filter((run) => run.media.some((medium) => medium.kind === "tsne" && !medium.left_out));
     this.section.hidden = !usable.length;
     if (!usable.length) return;
     const choices = usable.map((run) => ({ value: run.id, text: run_text(run) }));
@@ -330,7 +320,7 @@ class Embeddings {
   show() {
     this.started = true;
     [this.first, this.second].forEach((choice, i) => {
-      const run = this.page.runs.find((one) => one.id === choice.select.value);
+      const run = page.runs.find((one) => one.id === choice.select.value);
       const last = run?.media.findLast((medium) => medium.kind === "tsne" || (medium.kind === "frames" && medium.embed));
       if (run) when_here(last, () => this.pair[i].show(run, this.colour.select.value));
     });
@@ -339,8 +329,7 @@ class Embeddings {
 
 /** Cards of media that stay in place while the page is updated. */
 class Cards {
-  constructor(id, page) {
-    this.page = page;
+  constructor(id) {
     this.section = $(id);
     this.cards = new Map();
     this.grid = el("div", { class: "cards" });
@@ -368,7 +357,6 @@ class Cards {
   }
 
   found(kind) {
-    const { page } = this;
     const order = (a, b) => text_order(page.place(a), page.place(b)) || page.methods.indexOf(a.method) - page.methods.indexOf(b.method) || a.seed - b.seed;
     return [...page.shown].sort(order).flatMap((run) => run.media.filter((medium) => medium.kind === kind && !medium.left_out).map((medium) => ({ run, medium })));
   }
@@ -377,8 +365,8 @@ class Cards {
 const card_title = (run) => [el("b", {}, run.method), el("br"), `${run.task}, ${distraction_text(run.distraction)}, seed ${run.seed}`];
 
 class Films extends Cards {
-  constructor(page) {
-    super("films", page);
+  constructor() {
+    super("films");
     const all = (act) => () => this.grid.querySelectorAll("video").forEach(act);
     heading(
       this.section,
@@ -393,13 +381,7 @@ class Films extends Cards {
     this.fill(this.found("film"), (run, medium) => {
       const video = el("video", { controls: true, loop: true, playsinline: true, preload: "metadata", "aria-label": `Film of ${run_text(run)}` });
       video.muted = true;
-      const load = () => {
-        video.src = media_url(medium);
-      };
-      when_near(video, () => {
-        if (medium.poster) video.poster = medium.poster;
-        when_here(medium, load);
-      });
+      load_when_near(video, medium);
       const step = medium.step === undefined ? medium.name : `at ${steps_text(medium.step)} steps`;
       return el("figure", { class: "card" }, video, el("figcaption", {}, ...card_title(run), el("span", { class: "quiet" }, `, ${step}`)));
     });
@@ -407,8 +389,8 @@ class Films extends Cards {
 }
 
 class Pictures extends Cards {
-  constructor(page) {
-    super("pictures", page);
+  constructor() {
+    super("pictures");
     this.kind = chooser("Show", () => {
       this.limit = 24;
       this.update();
@@ -426,10 +408,7 @@ class Pictures extends Cards {
     const chosen = found.filter(({ medium }) => !wanted || !kinds.includes(wanted) || medium.name === wanted);
     this.fill(chosen, (run, medium) => {
       const image = el("img", { alt: `${medium.caption} of ${run_text(run)}`, decoding: "async" });
-      const load = () => {
-        image.src = media_url(medium);
-      };
-      when_near(image, () => when_here(medium, load));
+      load_when_near(image, medium);
       const open = el("button", { type: "button", class: "picture", title: "larger", onclick: () => view(image, `${medium.caption}: ${run_text(run)}`) }, image);
       return el("figure", { class: "card" }, open, el("figcaption", {}, ...card_title(run), el("span", { class: "quiet" }, `, ${medium.caption}`)));
     });
@@ -445,8 +424,7 @@ function view(image, caption) {
 }
 
 class Runs {
-  constructor(page) {
-    this.page = page;
+  constructor() {
     this.section = $("runs");
     this.sort = { by: "state", down: false };
     this.open = new Set();
@@ -485,7 +463,7 @@ class Runs {
       return el("th", { scope: "col", "aria-sort": sorted ? (this.sort.down ? "descending" : "ascending") : null }, el("button", { type: "button", class: "plain", "data-column": key, onclick: press }, title + mark));
     });
     const focused = document.activeElement?.dataset?.run;
-    const rows = [...this.page.shown].sort(order).flatMap((run) => [this.row(run), ...(this.open.has(run.id) ? [this.details(run)] : [])]);
+    const rows = [...page.shown].sort(order).flatMap((run) => [this.row(run), ...(this.open.has(run.id) ? [this.details(run)] : [])]);
     this.table.replaceChildren(el("thead", {}, el("tr", {}, ...head)), el("tbody", {}, ...rows));
     if (focused) this.table.querySelector(`[data-run="${focused}"]`)?.focus();
   }
@@ -536,8 +514,7 @@ class Runs {
 }
 
 class Compare {
-  constructor(page) {
-    this.page = page;
+  constructor() {
     this.section = $("compare");
     this.first = chooser("First", () => this.update());
     this.second = chooser("Second", () => this.update());
@@ -549,7 +526,6 @@ class Compare {
   }
 
   update() {
-    const { page } = this;
     this.section.hidden = page.runs.length < 2;
     if (this.section.hidden) return;
     const fresh = !this.second.select.options.length;
@@ -571,8 +547,7 @@ class Compare {
 }
 
 class LeftOut {
-  constructor(page) {
-    this.page = page;
+  constructor() {
     this.section = $("left-out");
     heading(this.section, "Left out");
     this.holder = el("div");
@@ -580,8 +555,8 @@ class LeftOut {
   }
 
   update() {
-    const { problems } = this.page.data;
-    const media = this.page.runs.flatMap((run) => run.media.filter((medium) => medium.left_out).map((medium) => ({ run, medium })));
+    const { problems } = page.data;
+    const media = page.runs.flatMap((run) => run.media.filter((medium) => medium.left_out).map((medium) => ({ run, medium })));
     this.section.hidden = !problems.length && !media.length;
     const unread = problems.length
       ? [el("p", {}, `${problems.length} ${problems.length === 1 ? "thing" : "things"} could not be read. Everything else is shown.`), el("ul", { class: "problems" }, ...problems.map((problem) => el("li", {}, el("code", {}, problem.path), `: ${problem.what}`)))]

@@ -10,18 +10,22 @@ function cividis(share) {
   return `rgb(${mix.join(",")})`;
 }
 
+/** The end of the map that would drown in the ground is left out, in the light scheme and in the dark one. */
+const shade = (share) => `light-dark(${cividis(0.93 * share)}, ${cividis(0.25 + 0.75 * share)})`;
+
 class Embedding {
   constructor() {
-    this.canvas = el("canvas", { class: "scatter", tabindex: 0, role: "img" });
+    this.scatter = svg("svg", { class: "scatter", tabindex: 0, role: "img" });
+    this.ring = svg("circle", { r: 7, fill: "none", stroke: "var(--ink)", "stroke-width": 2 });
     this.frame = el("canvas", { class: "frame", width: 128, height: 128 });
     this.words = el("p", { class: "quiet", "aria-live": "polite" });
     this.legend = el("div", { class: "legend" });
     this.title = el("h3");
-    this.root = el("figure", { class: "embedding" }, el("figcaption", {}, this.title), this.canvas, el("div", { class: "under" }, this.frame, this.words), this.legend);
-    this.canvas.addEventListener("pointermove", (event) => this.point(event));
-    this.canvas.addEventListener("pointerdown", (event) => this.point(event));
-    this.canvas.addEventListener("keydown", (event) => this.key_down(event));
-    new ResizeObserver(() => this.draw()).observe(this.canvas);
+    this.root = el("figure", { class: "embedding" }, el("figcaption", {}, this.title), this.scatter, el("div", { class: "under" }, this.frame, this.words), this.legend);
+    this.scatter.addEventListener("pointermove", (event) => this.point(event));
+    this.scatter.addEventListener("pointerdown", (event) => this.point(event));
+    this.scatter.addEventListener("keydown", (event) => this.key_down(event));
+    new ResizeObserver(() => this.draw()).observe(this.scatter);
   }
 
   async show(run, colour) {
@@ -56,88 +60,49 @@ class Embedding {
     this.show_frame();
   }
 
-  style_of(i) {
+  look_at(i) {
     const { points } = this;
+    if (points.prototype[i]) return { mark: "diamond", fill: "var(--surface)", stroke: "var(--ink)" };
     if (this.colour === "background") {
-      const look = look_of(points.background[i]);
-      return { colour: look.colour, mark: look.mark };
+      const { colour, mark } = look_of(points.background[i]);
+      return is_open(mark) ? { mark, fill: "none", stroke: colour } : { mark, fill: colour, opacity: 0.85 };
     }
-    const values = points[this.colour];
-    const value = values?.[i];
-    if (value === null || value === undefined) return { colour: "var(--quiet)", mark: "circle" };
+    const value = points[this.colour]?.[i] ?? null;
     const [low, high] = this.range;
-    return { colour: this.shade(high > low ? (value - low) / (high - low) : 0.5), mark: "circle" };
-  }
-
-  /** The end of the map that would drown in the ground is left out. */
-  shade(share) {
-    return cividis(this.dark ? 0.25 + 0.75 * share : 0.93 * share);
+    return { mark: "circle", opacity: 0.85, fill: value === null ? "var(--quiet)" : shade(high > low ? (value - low) / (high - low) : 0.5) };
   }
 
   draw() {
-    const { canvas, points } = this;
-    const size = canvas.clientWidth;
-    if (!size || !points) return;
-    const ratio = window.devicePixelRatio || 1;
-    const height = Math.round(Math.min(size, 440));
-    canvas.style.height = `${height}px`;
-    canvas.width = size * ratio;
-    canvas.height = height * ratio;
-    const context = canvas.getContext("2d");
-    context.scale(ratio, ratio);
-    const real = (colour) => (colour.startsWith("var(") ? this.resolve(colour.slice(4, -1)) : colour);
-    this.dark = real("var(--paper)").match(/\d+/g).slice(0, 3).every((part) => part < 128);
+    const { scatter, points } = this;
+    const width = scatter.clientWidth;
+    if (!width || !points) return;
+    const height = Math.round(Math.min(width, 440));
+    scatter.setAttribute("height", height);
     const span = (values) => [Math.min(...values), Math.max(...values)];
     const [x, y] = [span(points.x), span(points.y)];
     const fit = (value, [low, high], room) => 12 + ((value - low) / (high - low || 1)) * (room - 24);
-    this.places = points.x.map((value, i) => [fit(value, x, size), height - fit(points.y[i], y, height)]);
-    const values = points[this.colour];
-    this.range = this.colour === "background" ? null : span((values ?? []).filter((v) => v !== null));
+    this.places = points.x.map((value, i) => [fit(value, x, width), height - fit(points.y[i], y, height)]);
+    this.range = this.colour === "background" ? null : span((points[this.colour] ?? []).filter((v) => v !== null));
     const order = points.x.map((_, i) => i).sort((a, b) => points.prototype[a] - points.prototype[b]);
-    for (const i of order) {
-      const [px, py] = this.places[i];
-      const style = this.style_of(i);
-      const prototype = points.prototype[i];
-      const shape = new Path2D(mark_path(prototype ? "diamond" : style.mark, px, py, prototype ? 5 : 3));
-      context.lineWidth = 1.2;
-      if (prototype) {
-        context.fillStyle = real("var(--surface)");
-        context.fill(shape);
-        context.strokeStyle = real("var(--ink)");
-        context.stroke(shape);
-      } else if (is_open(style.mark)) {
-        context.strokeStyle = real(style.colour);
-        context.stroke(shape);
-      } else {
-        context.globalAlpha = 0.85;
-        context.fillStyle = real(style.colour);
-        context.fill(shape);
-        context.globalAlpha = 1;
-      }
-    }
-    if (this.picked !== null && this.picked !== undefined) {
-      const [px, py] = this.places[this.picked];
-      context.strokeStyle = real("var(--ink)");
-      context.lineWidth = 2;
-      context.beginPath();
-      context.arc(px, py, 7, 0, 2 * Math.PI);
-      context.stroke();
-    }
-    canvas.setAttribute("aria-label", `t-SNE of ${points.x.length} latents of ${this.title.textContent}. Arrow keys step through them.`);
+    const marks = order.map((i) => {
+      const { mark, ...paint } = this.look_at(i);
+      return svg("path", { d: mark_path(mark, ...this.places[i], points.prototype[i] ? 5 : 3), "stroke-width": 1.2, ...paint });
+    });
+    scatter.replaceChildren(...marks, this.ring);
+    scatter.setAttribute("aria-label", `t-SNE of ${points.x.length} latents of ${this.title.textContent}. Arrow keys step through them.`);
+    this.draw_ring();
     this.draw_legend();
   }
 
-  /** light-dark() in a custom property is not resolved by getPropertyValue; a real element resolves it. */
-  resolve(name) {
-    this.probe ??= this.root.appendChild(el("i", { hidden: true }));
-    this.probe.style.color = `var(${name})`;
-    return getComputedStyle(this.probe).color;
+  draw_ring() {
+    const [x, y] = this.places[this.picked] ?? [-99, -99];
+    this.ring.setAttribute("cx", x);
+    this.ring.setAttribute("cy", y);
   }
 
   draw_legend() {
     const { points } = this;
-    const has_prototypes = points.prototype.some(Boolean);
-    const prototype = has_prototypes ? [el("span", { class: "key" }, "◇ prototype")] : [];
+    const prototype = points.prototype.some(Boolean) ? [el("span", { class: "key" }, "◇ prototype")] : [];
     if (this.colour === "background") {
       const used = unique(points.background.filter((_, i) => !points.prototype[i])).slice(0, 12);
       this.legend.replaceChildren(...used.map((b) => el("span", { class: "key" }, swatch({ ...look_of(b), dash: "0 99" }), points.backgrounds[b] || "none")), ...prototype);
@@ -145,14 +110,14 @@ class Embedding {
     }
     const [low, high] = this.range;
     const ramp = svg("svg", { width: 120, height: 12, "aria-hidden": "true" });
-    for (let i = 0; i < 24; i += 1) ramp.append(svg("rect", { x: i * 5, width: 5.5, height: 12, fill: this.shade(i / 23) }));
+    for (let i = 0; i < 24; i += 1) ramp.append(svg("rect", { x: i * 5, width: 5.5, height: 12, fill: shade(i / 23) }));
     const known = Number.isFinite(low);
     this.legend.replaceChildren(...(known ? [el("span", { class: "key" }, number_text(low), ramp, number_text(high), ` ${this.colour}`)] : []), ...prototype);
   }
 
   point(event) {
     if (!this.places) return;
-    const rect = this.canvas.getBoundingClientRect();
+    const rect = this.scatter.getBoundingClientRect();
     const [px, py] = [event.clientX - rect.left, event.clientY - rect.top];
     let best = null;
     let least = 24 ** 2;
@@ -165,7 +130,7 @@ class Embedding {
 
   pick(i) {
     this.picked = i;
-    this.draw();
+    this.draw_ring();
     this.show_frame();
   }
 
@@ -190,9 +155,9 @@ class Embedding {
     const known = [];
     if (points.prototype[picked]) known.push("prototype");
     if (points.backgrounds[points.background[picked]]) known.push(`background ${points.backgrounds[points.background[picked]]}`);
-    for (const [column, name] of [["value", "value"], ["episode", "episode"], ["step", "step"]]) {
-      const value = points[column]?.[picked];
-      if (value !== null && value !== undefined) known.push(`${name} ${number_text(value)}`);
+    for (const name of ["value", "episode", "step"]) {
+      const value = points[name]?.[picked] ?? null;
+      if (value !== null) known.push(`${name} ${number_text(value)}`);
     }
     this.words.textContent = known.join(", ");
     const frame = points.frame?.[picked];

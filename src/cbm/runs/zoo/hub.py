@@ -77,6 +77,8 @@ def _pull(name: str, repo: str, commit: str) -> Entry:
 @contextmanager
 def _hub(repo: str, what: str) -> Iterator[HfApi]:
     """The Hub's interface. Whatever it raises becomes one line."""
+    if not repo:
+        raise CBMError("name the repository: --repo USER/NAME.")
     if find_spec("huggingface_hub") is None:
         raise CBMError(f"cbm zoo push and pull need huggingface_hub: {ZOO_HINT}")
     from huggingface_hub import HfApi
