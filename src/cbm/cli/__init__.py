@@ -79,31 +79,31 @@ def main(argv: list[str] | None = None) -> int:
         status = tyro.cli(getattr(module, verb.function), args=words, prog=f"cbm {name}", description=verb.help)
         if status == 128 + signal.SIGINT:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # stopped and saved: one more Ctrl-C changes nothing
-    except CBMError as error:
-        print(f"cbm {name}: {error}", file=sys.stderr)
-        return 1
-    except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        print(f"cbm {name}: {where}{error.strerror or error}", file=sys.stderr)
-        return 1
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.startswith("cbm"):
+    except Exception as error:
+        told = _explain(error)
+        if told is None:
             raise
-        print(f"cbm {name} needs {error.name}: {TRAIN_HINT}", file=sys.stderr)
-        return 1
-    except MemoryError:
-        print(f"cbm {name}: there is not enough memory. {_SMALLER}", file=sys.stderr)
-        return 1
-    except RuntimeError as error:
-        if not any(words in str(error) for words in _NO_MEMORY):
-            raise
-        print(f"cbm {name}: there is not enough memory. {_SMALLER}", file=sys.stderr)
+        print(f"cbm {name}: {told}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # it ends now, however often it is asked
         print("stopped", file=sys.stderr)
         return 130
     return int(status or 0)
+
+
+def _explain(error: Exception) -> str | None:
+    """What a person can do something about, in words; None where only a traceback helps."""
+    if isinstance(error, CBMError):
+        return str(error)
+    if isinstance(error, OSError):
+        return f"{error.filename}: {error.strerror or error}" if error.filename else str(error.strerror or error)
+    if isinstance(error, ModuleNotFoundError) and error.name is not None and not error.name.startswith("cbm"):
+        return f"it needs {error.name}: {TRAIN_HINT}"
+    full = isinstance(error, RuntimeError) and any(words in str(error) for words in _NO_MEMORY)
+    if full or isinstance(error, MemoryError):
+        return f"there is not enough memory. {_SMALLER}"
+    return None
 
 
 def _print_completion(words: list[str]) -> int:

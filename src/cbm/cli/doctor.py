@@ -8,7 +8,7 @@ import platform
 import shutil
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
@@ -29,9 +29,6 @@ class Finding:
     ok: bool = True
     needed: bool = True
     fix: str = ""
-
-    def to_json(self) -> dict[str, object]:
-        return asdict(self)
 
 
 def examine() -> list[Finding]:
@@ -87,25 +84,19 @@ def _machine() -> list[Finding]:
             fix="" if compiler else "sudo apt-get install -y g++",
         ),
     ]
-    return [*findings, _gpu(), _bfloat16()]
-
-
-def _gpu() -> Finding:
     try:
         import torch
     except ImportError:
-        return Finding("GPU", "unknown without PyTorch", ok=False, needed=False, fix=TRAIN_HINT)
-    if torch.cuda.is_available():
-        return Finding("GPU", torch.cuda.get_device_name(0), needed=False)
-    return Finding("GPU", "none (training runs on the CPU)", needed=False)
+        unknown = [Finding(what, "unknown without PyTorch", False, False, TRAIN_HINT) for what in ("GPU", "bfloat16")]
+        return findings + unknown
+    gpu = torch.cuda.get_device_name(0) if torch.cuda.is_available() else "none (training runs on the CPU)"
+    return [*findings, Finding("GPU", gpu, needed=False), _bfloat16()]
 
 
 def _bfloat16() -> Finding:
     """How convolutions in bfloat16 compare with those in 32 bits, forth and back, on this processor."""
-    try:
-        import torch
-    except ImportError:
-        return Finding("bfloat16", "unknown without PyTorch", ok=False, needed=False, fix=TRAIN_HINT)
+    import torch
+
     from cbm.learning.nets import Encoder
 
     obs = torch.randint(256, (64, 9, 64, 64), dtype=torch.uint8)
@@ -144,7 +135,8 @@ def _rendering() -> list[Finding]:
 
 
 def _videos() -> list[Finding]:
-    from cbm.envs.videos import cache_dir, list_sources
+    from cbm.envs.videos import list_sources
+    from cbm.envs.videos.cache import cache_dir
 
     findings = [
         Finding(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -32,7 +32,7 @@ def doctor(as_json: Annotated[bool, arg(name="json")] = False) -> int:
         findings = examine()
     able = can_train(findings)
     if as_json:
-        print(json.dumps({"can_train": able, "findings": [finding.to_json() for finding in findings]}, indent=2))
+        print(json.dumps({"can_train": able, "findings": list(map(asdict, findings))}, indent=2))
         return 0 if able else 1
     table = Table(box=None, show_header=False, pad_edge=False)
     for finding in findings:
@@ -87,9 +87,7 @@ def preview(args: Annotated[PreviewArgs, arg(name="")]) -> int:
     check_output(path)
     if args.task == "all":
         with Console().status("drawing six tasks ..."):
-            picture = overview(args.seed)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        picture.save(path)
+            overview(args.seed).save(path)
         print("wrote", path)
         return 0
     options = {"task": args.task, **args.conditions(), "split": args.split, "size": args.size, "frame_stack": 1}
@@ -97,7 +95,6 @@ def preview(args: Annotated[PreviewArgs, arg(name="")]) -> int:
     steps = 120 if as_film else 40
     drawn = watch(options, args.episodes, steps, args.seed)
     shown = list(track(drawn, "drawing", total=args.episodes, transient=True))
-    path.parent.mkdir(parents=True, exist_ok=True)
     written = []
     if path.suffix != ".mp4":
         what = f"{args.task}   {args.distraction} ({'dynamic' if args.dynamic else 'static'})"
@@ -135,7 +132,8 @@ def videos(
         url: another address of the archive.
         sha256: the checksum that the archive must have.
     """
-    from cbm.envs.videos import DAVIS_URL, contact_sheet, download_davis, list_sources, open_source
+    from cbm.envs.videos import contact_sheet, list_sources, open_source
+    from cbm.envs.videos.download import DAVIS_URL, download_davis
     from cbm.errors import CBMError, UnknownChoice
     from cbm.schema.ranges import Range
     from cbm.schema.tree import check
@@ -173,7 +171,8 @@ def videos(
 
 
 def _measure(spec: str, split: Literal["train", "unseen"] | None, apart: int, as_json: bool) -> None:
-    from cbm.envs.videos import all_names, measure_clip, median, open_source
+    from cbm.envs.videos import open_source
+    from cbm.envs.videos.measure import all_names, measure_clip, median
 
     source = open_source(spec)
     names = all_names(source) if split is None else source.names(split)

@@ -18,7 +18,7 @@ from cbm.envs.rendering import gl as gl  # before dm_control: it chooses the Ope
 
 from dm_control import suite as dm_suite  # isort: skip
 
-from cbm.envs.distractions import Distraction, Scene
+from cbm.envs.distractions.base import Distraction, Scene
 from cbm.envs.rendering.renderer import Renderer
 from cbm.envs.tasks import Task
 from cbm.errors import CBMError, UnknownChoice

@@ -83,8 +83,6 @@ def run_data(run: Run) -> dict[str, Any]:
     """One run, without its labels and its media."""
     width = max(1, math.ceil(run.total_steps / POINTS))
     episodes = [line for line in run.metrics if "episode_return" in line]
-    seed_steps = run.config["training"].get("seed_steps")
-    random = [line["episode_return"] for line in episodes if is_number(seed_steps) and line["env_step"] <= seed_steps]
     return {
         "id": run_id(run),
         "name": run.name,
@@ -98,7 +96,7 @@ def run_data(run: Run) -> dict[str, Any]:
         "state": run.status.state,
         "reason": run.status.reason,
         "returns": {split: _returns(run, split) for split in run.splits},
-        "random": _mean([value for value in random if is_number(value)]),
+        "random": _mean(run.random_returns),
         "series": [
             *_series(run.analysis, None),
             *_series([line for line in run.metrics if "updates" in line], width),

@@ -101,6 +101,13 @@ class Run:
         """The sets of videos that its evaluations played."""
         return tuple(split for split in ("train", "unseen") if any(split in line for line in self.evals))
 
+    @property
+    def random_returns(self) -> list[float]:
+        """Returns of the training episodes that uniformly random actions played."""
+        seed_steps = self.config["training"].get("seed_steps")
+        early = [line for line in self.metrics if is_number(seed_steps) and line["env_step"] <= seed_steps]
+        return [line["episode_return"] for line in early if is_number(line.get("episode_return"))]
+
     def curve(self, split: str) -> tuple[list[int], list[float]]:
         """Environment steps and mean returns of its evaluations on one set of videos."""
         lines = [line for line in self.evals if split in line]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ import numpy as np
 from cbm.analysis.analyze import analyze
 from cbm.analysis.figures.curves import Group, draw_curves, draw_scores
 from cbm.analysis.figures.generalization import Generalization, draw_generalization
-from cbm.analysis.figures.style import plt, save, style
+from cbm.analysis.figures.style import plt, save, style, write_csv
 from cbm.analysis.published import published
 from cbm.errors import CBMError
 from cbm.report.page import write_page
@@ -48,6 +47,13 @@ class FinalReturns:
         """Over seeds, unbiased; None if there is only one."""
         return float(np.std(self.returns, ddof=1)) if len(self.returns) > 1 else None
 
+    def cells(self) -> list[Any]:
+        """For final.csv."""
+        std = "" if self.std is None else f"{self.std:.2f}"
+        returns = " ".join(f"{value:.2f}" for value in self.returns)
+        place = [self.task, self.method, self.variant, self.split]
+        return [*place, len(self.returns), f"{self.mean:.2f}", std, returns, self.paper]
+
     def __str__(self) -> str:
         spread = "" if self.std is None else f" ± {self.std:.0f}"
         return f"{self.mean:.0f}{spread} (n={len(self.returns)})"
@@ -68,7 +74,8 @@ def write_report(plan: Plan, store: Store, out: Path) -> list[Path]:
     rows = final_rows(done, found, store)
     figures = _figures(plan, begun, done, found, rows, store, out)
     text, table = out / "report.md", out / "final.csv"
-    _write_csv(rows, table)
+    header = ("task", "method", "variant", "split", "seeds", "mean", "std", "returns", "paper")
+    write_csv(table, header, [row.cells() for row in rows])
     text.write_text(_text(plan, store, rows, [found[run.name] for run in done], figures, out))
     page = write_page(loaded, out / "report.html", f"{plan.study.title} ({plan.title})", _PAGE_BYTES)
     return [text, table, page.path, *figures]
@@ -165,17 +172,6 @@ def draw_variants(rows: Sequence[FinalReturns], folder: Path) -> list[Path]:
     axis.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
     figure.tight_layout()
     return save(figure, folder, "variants", ("method", "variant", "mean", "tasks", "which"), table)
-
-
-def _write_csv(rows: Sequence[FinalReturns], path: Path) -> None:
-    with path.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["task", "method", "variant", "split", "seeds", "mean", "std", "returns", "paper"])
-        for row in rows:
-            returns = " ".join(f"{value:.2f}" for value in row.returns)
-            std = "" if row.std is None else f"{row.std:.2f}"
-            cells = [row.task, row.method, row.variant, row.split, len(row.returns), f"{row.mean:.2f}", std]
-            writer.writerow([*cells, returns, row.paper])
 
 
 def _text(

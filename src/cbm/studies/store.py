@@ -155,12 +155,6 @@ class Store:
                 failures.append(line)
         return failures
 
-    def others(self, plan: Plan) -> list[str]:
-        """Runs in the folder that this plan does not ask for: of other studies, or of an earlier definition."""
-        folder = self.root / "runs"
-        known = {run.name for run in plan.runs}
-        return sorted(path.name for path in folder.iterdir() if path.name not in known) if folder.is_dir() else []
-
     def plan(self, study: Study, choice: Choice) -> Plan:
         """`make_plan`, remembered: resolving needs PyTorch, whose import alone takes longer than to look at 200 runs.
 

@@ -115,17 +115,8 @@ class Callbacks:
     def __init__(self, callbacks: Sequence[Callback], run: LiveRun, random: RandomStates) -> None:
         self._callbacks, self._run, self._random = callbacks, run, random
 
-    def step(self, episode_return: float | None) -> None:
-        self._run.episode_return = episode_return
-        self._call("on_step")
-
-    def evaluation(self, results: Mapping[str, Mapping[str, Any]]) -> None:
-        self._call("on_evaluation", results)
-
-    def end(self) -> None:
-        self._call("on_end")
-
-    def _call(self, method: str, *args: Any) -> None:
+    def __call__(self, method: str, *args: Any) -> None:
+        """Have a method of each called, where it has one of its own."""
         wanted = [each for each in self._callbacks if getattr(type(each), method) is not getattr(Callback, method)]
         if wanted:
             with self._random.the_programs():

@@ -162,12 +162,13 @@ def _loop(
             show.say(
                 f"{config.agent_name} cannot act while it learns (docs/extending.md), so training.overlap has no effect"
             )
-        saver, last_return = Saver(run, session, logs, state is not None), None
+        saver = Saver(run, session, logs, state is not None)
         stack.enter_context(saver.advising())
-        calls = Callbacks(callbacks, LiveRun(config, run.root, session, stop), random)
+        live = LiveRun(config, run.root, session, stop)
+        calls = Callbacks(callbacks, live, random)
 
         def progress() -> None:
-            show.update(at.env_step, at.agent_step, at.updates, last_return)
+            show.update(at.env_step, at.agent_step, at.updates, live.episode_return)
 
         def due(every: int) -> bool:
             """Whether the last agent step reached or passed a multiple of `every`."""
@@ -199,7 +200,7 @@ def _loop(
                     logs.write(logs.analysis, {**at.counts(), **findings})
                 logs.timings.append({**at.counts(), "seconds": clock.seconds()})
                 show.say(_scores(at.env_step, results))
-                calls.evaluation(results)
+                calls("on_evaluation", results)
             if stop or finished or due(training.checkpoint_every) or saver.overdue(training.checkpoint_minutes):
                 with clock("checkpoint"):
                     saver.save()
@@ -214,7 +215,7 @@ def _loop(
             with clock("replay"):
                 session.store(step)
             if step.ended is not None:
-                last_return = step.ended["episode_return"]
+                live.episode_return = step.ended["episode_return"]
                 logs.write(logs.metrics, {"env_step": at.env_step, **step.ended})
 
             learn(session, config, clock, progress)
@@ -222,13 +223,13 @@ def _loop(
                 logs.write(logs.metrics, {**at.counts(), **means.take()})
                 logs.timings.append({**at.counts(), "seconds": clock.seconds()})
             progress()
-            calls.step(last_return)
+            calls("on_step")
 
         if stop:
             show.say(f"stopped at environment step {at.env_step:,}, saved. To resume: {run.resume_command}")
         elif training.film:
             show.say(f"film of the best episode: {film_best(config, run, agent)}")
-        calls.end()
+        calls("on_end")
     return Outcome(at, stop.reason, stop.signal)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from cbm.analysis.figures.curves import group_runs, random_returns, scores_so_far
+from cbm.analysis.figures.curves import group_runs, scores_so_far
 from cbm.analysis.figures.style import STYLES, style
 from cbm.analysis.published import PUBLISHED, published
 from cbm.cli import main
@@ -53,7 +53,7 @@ def load(path):
 
 def test_random_actions_are_the_episodes_of_the_seed_steps(tmp_path):
     write_run(tmp_path / "a")
-    assert random_returns(load(tmp_path)[0]) == [1100.0, 4100.0]
+    assert load(tmp_path)[0].random_returns == [1100.0, 4100.0]
 
 
 def test_runs_that_differ_in_their_seed_alone_are_one_group(tmp_path):

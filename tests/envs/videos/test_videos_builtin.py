@@ -12,12 +12,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cbm.envs.videos import Measures, cache_dir, measure_clip, median, open_source
+from cbm.envs.videos import open_source
 from cbm.envs.videos.builtin import generate
 from cbm.envs.videos.builtin.families import TRAINING_FAMILIES, UNSEEN_FAMILIES
 from cbm.envs.videos.builtin.source import FRAMES, SIZE
+from cbm.envs.videos.cache import cache_dir
 from cbm.envs.videos.clips import ArrayClip
-from cbm.envs.videos.measure import seen
+from cbm.envs.videos.measure import Measures, measure_clip, median, seen
 from cbm.errors import CBMError
 
 ALL_FAMILIES = [*TRAINING_FAMILIES, *UNSEEN_FAMILIES]

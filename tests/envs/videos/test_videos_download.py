@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from cbm.envs.videos import download_davis, open_source
+from cbm.envs.videos import open_source
 from cbm.envs.videos.davis import TRAIN, VAL
+from cbm.envs.videos.download import download_davis
 from cbm.errors import CBMError
 
 JPEG = io.BytesIO()

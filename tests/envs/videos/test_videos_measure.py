@@ -10,9 +10,9 @@ import pytest
 from PIL import Image
 
 from cbm.cli.suite import videos
-from cbm.envs.videos import measure_clip, open_source
+from cbm.envs.videos import open_source
 from cbm.envs.videos.clips import ArrayClip
-from cbm.envs.videos.measure import EDGE, PIXELS, colour_entropy, edge_density, seen, spectrum_slope
+from cbm.envs.videos.measure import EDGE, PIXELS, colour_entropy, edge_density, measure_clip, seen, spectrum_slope
 from cbm.errors import CBMError
 
 

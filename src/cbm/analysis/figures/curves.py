@@ -14,7 +14,7 @@ from cbm.analysis.figures.style import plt, save, style, thousands
 from cbm.analysis.published import Published, published
 from cbm.errors import CBMError
 from cbm.runs.labels import label_runs
-from cbm.runs.read import Run, is_number
+from cbm.runs.read import Run
 
 _SPLITS = {"train": "training videos", "unseen": "unseen videos"}
 
@@ -114,7 +114,7 @@ def _draw_group(axis: Any, group: Group, split: str, index: int) -> list[list[An
 
 def _draw_references(axis: Any, groups: Sequence[Group], split: str) -> None:
     """Random actions (the episodes of the seed steps), and what the paper reached after 500K steps."""
-    chance = [value for group in groups for run in group.runs for value in random_returns(run)]
+    chance = [value for group in groups for run in group.runs for value in run.random_returns]
     if chance:
         axis.axhline(np.mean(chance), color="0.6", lw=1, label=f"random actions ({len(chance)} episodes)")
     for index, entry in enumerate(published(*groups[0].column, split)):
@@ -125,16 +125,6 @@ def reference_name(entry: Published) -> str:
     """Who reached it where, for a legend."""
     source = " of DCS" if "(DCS)" in entry.source else ""
     return f"paper: {entry.agent}{source}, {entry.split} videos, 500K: {entry.mean:.0f}"
-
-
-def random_returns(run: Run) -> list[float]:
-    """Returns of the training episodes that uniformly random actions played."""
-    seed_steps = run.config["training"].get("seed_steps", 0)
-    return [
-        line["episode_return"]
-        for line in run.metrics
-        if is_number(seed_steps) and line["env_step"] <= seed_steps and is_number(line.get("episode_return"))
-    ]
 
 
 @dataclass(frozen=True)
@@ -154,23 +144,14 @@ def scores_so_far(groups: Sequence[Group], split: str) -> ScoresSoFar:
     methods = list(dict.fromkeys(group.method for group in groups))
     table = {(group.method, group.column): group for group in groups}
     whole = [method for method in methods if all((method, column) in table for column in columns)]
+    curves = {key: dict(zip(*group.curve(split), strict=True)) for key, group in table.items()}
     steps = {}
     for column in columns:
-        shared = (
-            set.intersection(*(set(run.curve(split)[0]) for method in whole for run in table[method, column].runs))
-            if whole
-            else set()
-        )
+        shared = set.intersection(*(set(curves[method, column]) for method in whole)) if whole else None
         if not shared:
             return ScoresSoFar(split, {}, {}, methods)
-        steps[column] = max(shared)
-    values = {
-        method: [
-            np.array([dict(zip(*run.curve(split), strict=True))[steps[column]] for run in table[method, column].runs])
-            for column in columns
-        ]
-        for method in whole
-    }
+        steps[column] = int(max(shared))
+    values = {method: [curves[method, column][steps[column]] for column in columns] for method in whole}
     return ScoresSoFar(split, steps, values, [method for method in methods if method not in whole])
 
 

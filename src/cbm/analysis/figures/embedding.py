@@ -73,20 +73,10 @@ def draw_tsne(subject: Subject, folder: Path) -> list[Path]:
     figure.suptitle(f"t-SNE of {len(chosen)} encodings: {subject.title}", fontsize=10)
     figure.tight_layout()
     header = ("kind", "x", "y", "value", "background", "step", "frame", "episode", "to_go", "by")
-    rows: list[tuple[Any, ...]] = [
-        (
-            "observation",
-            *map(float, xy[i]),
-            float(value[i]),
-            probe.background[i],
-            int(probe.step[i]),
-            i,
-            int(probe.episode[i]),
-            float(probe.to_go[i]),
-            "agent" if probe.by_agent[i] else "random actions",
-        )
-        for i in range(len(chosen))
-    ]
+    actors = np.where(probe.by_agent, "agent", "random actions")
+    columns = (xy[:, 0], xy[:, 1], value, probe.background, probe.step, np.arange(len(chosen)), probe.episode)
+    cells = zip(*(column.tolist() for column in (*columns, probe.to_go, actors)), strict=True)
+    rows: list[tuple[Any, ...]] = [("observation", *row) for row in cells]
     rows += [("prototype", *map(float, point), *[None] * 7) for point in prototypes]
     written = save(figure, folder, "tsne", header, rows)
     return written + write_sheet(newest_frames(probe.obs), folder / "tsne_frames.png")

@@ -69,15 +69,11 @@ def draw_probes(subjects: Sequence[Subject], folder: Path) -> list[Path]:
     shown = [each for each in _PROBES if any(subject.findings[each[0]] is not None for subject in subjects)]
     shown = shown or [each for each in _PROBES if each[0] == "state_r2"]
     figure, axes = plt.subplots(1, len(shown), figsize=(max(4.4 * len(shown), 5.2), 3.6), squeeze=False)
-    rows: dict[tuple[str, int], dict[str, Any]] = {}
     for axis, (key, unit, title) in zip(axes[0], shown, strict=True):
         for index, (subject, name) in enumerate(zip(subjects, names(subjects), strict=True)):
-            lines = lines_of(subject)
-            steps, values = _series(lines, key)
+            steps, values = _series(lines_of(subject), key)
             if len(steps):
                 axis.plot(steps, values, label=name, **style(index).line())
-            for line in lines:
-                rows.setdefault((subject.run.name, line["env_step"]), {"subject": subject, **line})
         axis.set(xlabel="environment steps (thousands)", ylabel=unit, title=title)
         axis.set_xlim(0, _longest(subjects))
         if not axis.lines:
@@ -100,8 +96,9 @@ def draw_probes(subjects: Sequence[Subject], folder: Path) -> list[Path]:
         axes[0][0].legend(*entries, loc="best")
     keys = ("background_accuracy", "background_chance", "state_r2", "distraction_ratio", "same_cluster")
     table = [
-        [line["subject"].run.name, line["subject"].run.agent, line["subject"].run.seed, step, *map(line.get, keys)]
-        for (_, step), line in rows.items()
+        [subject.run.name, subject.run.agent, subject.run.seed, line["env_step"], *map(line.get, keys)]
+        for subject in subjects
+        for line in lines_of(subject)
     ]
     return save(figure, folder, "probes", ("run", "agent", "seed", "env_step", *keys), table)
 

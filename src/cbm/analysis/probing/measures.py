@@ -122,24 +122,15 @@ def background_accuracy(z: np.ndarray, probe: Probe) -> float | None:
     """
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
 
-    if len(probe.backgrounds) < 2:
+    fold = np.unique(probe.moment, return_inverse=True)[1] // _BLOCK % _FOLDS
+    if len(probe.backgrounds) < 2 or not fold.any():
         return None
-    moments, index = np.unique(probe.moment, return_inverse=True)
-    fold = index // _BLOCK % _FOLDS
-    right = np.zeros(len(z), bool)
     labels = probe.background.astype(str)
-    for held_out in range(min(_FOLDS, -(-len(moments) // _BLOCK))):
-        test = fold == held_out
-        if test.all():
-            return None
-        model = make_pipeline(StandardScaler(), LogisticRegression(C=1.0, max_iter=300))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            right[test] = model.fit(z[~test], labels[~test]).predict(z[test]) == labels[test]
-    return float(right.mean())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        predicted = _predict(LogisticRegression(C=1.0, max_iter=300), z, labels, fold)
+    return float((predicted == labels).mean())
 
 
 def state_r2(z: np.ndarray, probe: Probe) -> float | None:
@@ -148,18 +139,21 @@ def state_r2(z: np.ndarray, probe: Probe) -> float | None:
     The mean over the numbers of the state. In each fold one episode of random actions and one of the agent are out.
     """
     from sklearn.linear_model import Ridge
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
 
     state = standardised(probe.state) if probe.state.shape[1] else probe.state
     episodes = np.unique(probe.episode)
     fold = np.searchsorted(episodes, probe.episode) % max(1, len(episodes) // 2)
     if not state.shape[1] or len(np.unique(fold)) < 2:
         return None
-    predicted = np.zeros_like(state)
-    for held_out in np.unique(fold):
-        test = fold == held_out
-        model = make_pipeline(StandardScaler(), Ridge(alpha=10.0))
-        predicted[test] = model.fit(z[~test], state[~test]).predict(z[test]).reshape(-1, state.shape[1])
+    predicted = _predict(Ridge(alpha=10.0), z, state, fold).reshape(state.shape)
     error = np.square(state - predicted).sum(axis=0) / np.square(state - state.mean(axis=0)).sum(axis=0)
     return float(1.0 - error.mean())
+
+
+def _predict(model: Any, z: np.ndarray, target: np.ndarray, fold: np.ndarray) -> np.ndarray:
+    """The target in each fold, by the model fitted to standardised latents of the others."""
+    from sklearn.model_selection import PredefinedSplit, cross_val_predict
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    return cross_val_predict(make_pipeline(StandardScaler(), model), z, target, cv=PredefinedSplit(fold))

@@ -6,20 +6,14 @@ from dataclasses import dataclass
 
 from cbm.envs.conditions import Conditions
 from cbm.envs.distractions.background import Background
-from cbm.envs.distractions.base import Distraction, DistractionConfig, Scene
+from cbm.envs.distractions.base import Distraction, DistractionConfig
 from cbm.envs.distractions.camera import Camera
 from cbm.envs.distractions.color import Color
 from cbm.errors import CBMError, UnknownChoice
 from cbm.registry import ClassRegistry
 
 DISTRACTIONS: ClassRegistry[Distraction] = ClassRegistry(
-    "cbm.distractions",
-    Distraction,
-    {
-        "background": Background,
-        "camera": Camera,
-        "color": Color,
-    },
+    "cbm.distractions", Distraction, {"background": Background, "camera": Camera, "color": Color}
 )
 
 
@@ -106,17 +100,3 @@ def _understands(name: str, option: str) -> bool:
         return any(option in DISTRACTIONS[part].options for part in parts)
     except CBMError:  # one of another package that does not load
         return False
-
-
-__all__ = [
-    "CHOICES",
-    "DIFFICULTIES",
-    "DISTRACTIONS",
-    "Difficulty",
-    "Distraction",
-    "DistractionConfig",
-    "Scene",
-    "make_distractions",
-    "parts_of",
-    "shows_videos",
-]

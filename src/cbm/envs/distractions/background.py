@@ -12,7 +12,8 @@ from PIL import Image
 
 from cbm.envs.distractions.base import Distraction, DistractionConfig, Scene
 from cbm.envs.rendering.sky import SKY_SIZE, Sky, first_face, pyramid
-from cbm.envs.videos import Clip, VideoSource, open_source
+from cbm.envs.videos import open_source
+from cbm.envs.videos.clips import Clip, VideoSource
 from cbm.errors import CBMError, UnknownChoice
 
 # How opaque the ground is in front of the new sky, after the original: walker and cheetah keep theirs, reacher lies on

@@ -11,32 +11,10 @@ from typing import NamedTuple
 from cbm.errors import CBMError
 
 from .builtin import BuiltinSource
-from .cache import cache_dir
-from .clips import SPLITS, Clip, Split, VideoSource
+from .clips import SPLITS, VideoSource
 from .davis import LISTS, DavisSource, default_root, find_frames
-from .download import DAVIS_URL, download_davis
 from .folder import FolderSource
-from .measure import Measures, all_names, measure_clip, median
-from .sheet import contact_sheet
-
-__all__ = [
-    "DAVIS_URL",
-    "SOURCES",
-    "SPLITS",
-    "Clip",
-    "Measures",
-    "SourceInfo",
-    "Split",
-    "VideoSource",
-    "all_names",
-    "cache_dir",
-    "contact_sheet",
-    "download_davis",
-    "list_sources",
-    "measure_clip",
-    "median",
-    "open_source",
-]
+from .sheet import contact_sheet as contact_sheet
 
 SOURCES: dict[str, Callable[..., VideoSource]] = {
     "builtin": BuiltinSource,

@@ -15,20 +15,11 @@ import urllib.error
 import urllib.request
 import zipfile
 import zlib
-from contextlib import suppress
 from email.message import Message
 from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
 
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    Progress,
-    TaskID,
-    TextColumn,
-    TimeRemainingColumn,
-    TransferSpeedColumn,
-)
+from rich.progress import DownloadColumn, Progress, TaskID, TransferSpeedColumn
 
 from cbm.errors import CBMError
 
@@ -65,14 +56,14 @@ def download_davis(
     part = destination.with_name(destination.name + ".zip.part")
     try:
         destination.parent.mkdir(parents=True, exist_ok=True)
-        with _bar(progress) as bar:
+        columns = (*Progress.get_default_columns(), DownloadColumn(), TransferSpeedColumn())
+        with Progress(*columns, disable=not progress) as bar:
             _fetch(url, part, bar, attempts, timeout)
             try:
                 _check_sum(part, sha256)
                 _unpack(part, destination, bar)
-            except BaseException as error:
-                if isinstance(error, BadArchive):
-                    _remove(part)  # or the next try would continue a wrong file
+            except BadArchive:
+                _remove(part)  # or the next try would continue a wrong file
                 raise
         _remove(part)
     except OSError as error:
@@ -95,21 +86,9 @@ def _complete(destination: Path) -> bool:
     return not any(source.missing(split) for split in LISTS)
 
 
-def _bar(shown: bool) -> Progress:
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(),
-        disable=not shown,
-    )
-
-
 def _remove(part: Path) -> None:
     for file in (part, _notes(part)):
-        with suppress(FileNotFoundError):
-            file.unlink()
+        file.unlink(missing_ok=True)
 
 
 def _notes(part: Path) -> Path:
