@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import time
 from pathlib import Path
@@ -13,6 +14,7 @@ import psutil
 from cbm.replay import Replay
 from cbm.runs.checkpoint import load_newest
 from cbm.system.jsonl import read_lines
+from cbm.training.loop import Outcome
 from toy import cbm
 
 
@@ -27,7 +29,18 @@ def same(a: Any, b: Any) -> bool:
     return a == b
 
 
+def complete(outcome: Outcome) -> None:
+    """Both of two runs that are compared must have come to their end.
+
+    SIGTERM, such as `timeout` sends it to a test that is late, is a request to stop: `train` saves and returns, and the
+    test would go on to compare a run that is cut off.
+    """
+    assert outcome.stopped is None, f"the run was stopped at {outcome.at.env_step}: {outcome.stopped}"
+
+
 def assert_same_run(ours: Path, reference: Path) -> None:
+    for run in (ours, reference):
+        assert json.loads((run / "ended.json").read_text())["how"] == "complete", run
     for name in ("metrics.jsonl", "evals.jsonl", "analysis.jsonl"):
         assert (ours / name).read_bytes() == (reference / name).read_bytes(), name
     (step, state), (reference_step, reference_state) = map(load, (ours, reference))

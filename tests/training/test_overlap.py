@@ -24,10 +24,11 @@ from cbm.errors import CBMError
 from cbm.replay import Replay
 from cbm.system.jsonl import read_lines
 from cbm.training import loop
+from cbm.training.callbacks import Callback, LiveRun
 from cbm.training.collect import Collector
 from cbm.training.session import Session
 from cbm.types import begin_episode
-from same_run import assert_same_run, interrupt, load, same
+from same_run import assert_same_run, complete, interrupt, load, same
 from toy import TINY, PixelDot, cbm, finished_run, tiny_options
 
 OWN = {
@@ -116,12 +117,33 @@ def test_each_step_is_taken_with_the_weights_from_before_the_updates(
 
 def test_prolonged_from_between_two_steps(tmp_path: Path) -> None:
     whole, short = (config("drqv2", agent__updates_per_step=0.25, training__total_steps=n) for n in (160, 126))
-    loop.train(whole, tmp_path / "whole", quiet=True)
-    loop.train(replace(short, training=replace(short.training, threads=2)), tmp_path / "short", quiet=True)
-    loop.resume(tmp_path / "short", total_steps=160, quiet=True)
+    complete(loop.train(whole, tmp_path / "whole", quiet=True))
+    complete(loop.train(replace(short, training=replace(short.training, threads=2)), tmp_path / "short", quiet=True))
+    complete(loop.resume(tmp_path / "short", total_steps=160, quiet=True))
     ours, theirs = tmp_path / "short", tmp_path / "whole"
     assert (ours / "metrics.jsonl").read_bytes() == (theirs / "metrics.jsonl").read_bytes()
     assert same(load(ours)[1]["agent"], load(theirs)[1]["agent"])
+
+
+class Terminate(Callback):
+    """Asks for an end, as `timeout` does, at a moment that it chooses."""
+
+    def on_step(self, run: LiveRun) -> None:
+        if run.env_step == 124:
+            signal.raise_signal(signal.SIGTERM)
+
+
+def test_a_signal_within_a_run_is_noticed_and_costs_nothing(tmp_path: Path) -> None:
+    """What looked like another outcome of the same run, when the machine was slow: it had been asked to stop."""
+    chosen = config("drqv2", training__total_steps=160, training__overlap="false")
+    stopped, whole = tmp_path / "stopped", tmp_path / "whole"
+    outcome = loop.train(chosen, stopped, callbacks=[Terminate()], quiet=True)
+    with pytest.raises(AssertionError, match="stopped at 124: SIGTERM"):
+        complete(outcome)
+    complete(loop.train(chosen, whole, quiet=True))
+    assert (stopped / "metrics.jsonl").read_bytes() != (whole / "metrics.jsonl").read_bytes()
+    complete(loop.resume(stopped, quiet=True))
+    assert_same_run(stopped, whole)
 
 
 def test_killed_while_learning_and_collecting(tmp_path: Path) -> None:

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from typing import Any
+from typing import Protocol
 
 from torch import Tensor, nn
+
+
+class Deterministic(Protocol):
+    """An actor that can act without exploration."""
+
+    def mean(self, z: Tensor) -> Tensor: ...
 
 
 class Controller(nn.Module):
@@ -29,9 +35,8 @@ class Reactive(Controller):
 
     def __init__(self, encoder: nn.Module, actor: nn.Module) -> None:
         super().__init__(encoder=encoder, actor=actor)
-        self.encoder: Any
-        self.actor: Any
+        self.encoder: nn.Module  # said here: annotations of a class are read when it is traced
+        self.actor: Deterministic
 
     def forward(self, observation: Tensor) -> Tensor:
-        action: Tensor = self.actor.mean(self.encoder(observation))
-        return action
+        return self.actor.mean(self.encoder(observation))

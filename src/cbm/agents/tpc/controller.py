@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 
-from cbm.agents.controller import Controller
+from cbm.agents.controller import Controller, Deterministic
 from cbm.agents.tpc.rssm import RGB, RSSM, Belief
 
 
@@ -16,10 +14,10 @@ class Remembering(Controller):
 
     def __init__(self, encoder: nn.Module, code: nn.Module, rssm: RSSM, actor: nn.Module, action_dim: int) -> None:
         super().__init__(encoder=encoder, head=code, rssm=rssm, actor=actor)  # a traced module has a `code` of its own
-        self.encoder: Any
-        self.head: Any
-        self.rssm: Any
-        self.actor: Any
+        self.encoder: nn.Module
+        self.head: nn.Module
+        self.rssm: RSSM
+        self.actor: Deterministic
         self.parts = [rssm.deterministic, rssm.stochastic, action_dim]
         self.memory_dim = sum(self.parts)
 
