@@ -7,7 +7,7 @@ DEMO_STEPS ?= 125000
 TRAINED := zoo:cartpole-swingup/drqv2+cbm
 PACKAGES := libegl1 libegl-mesa0 libgl1-mesa-dri libosmesa6
 
-.PHONY: help setup system browser demo docs results test test-all smoke assault check format bench clean
+.PHONY: help setup system browser demo docs tutorial results test test-all smoke assault check format bench clean
 help:
 	@echo "make demo      set up everything, then train CBM for about ten minutes (curve, film and page in demo/)"
 	@echo "make test      set up everything, then lint, type-check and test"
@@ -15,6 +15,7 @@ help:
 	@echo "make smoke     the paper's main study, a few seconds per run: every method on every task, and its report"
 	@echo "make assault   attack the program: kills, damaged files, wrong command lines; prints what held"
 	@echo "make docs      build the documentation site; open site/index.html"
+	@echo "make tutorial  run docs/tutorial.ipynb and store its pictures in it"
 	@echo "make results   tables, curves and page of the benchmark, from the stored records of its runs"
 	@echo "make check     ruff and mypy        make format   let ruff rewrite"
 	@echo "make bench     every benchmark, as JSON in benchmarks/"
@@ -90,6 +91,9 @@ docs: setup
 results: setup
 	$(BIN)/cbm study report multi --scale laptop --root docs/results/raw/benchmark -o docs/results/benchmark
 	@echo "Look at docs/results/benchmark/report.html"
+
+tutorial: setup
+	$(BIN)/python tests/helpers/tutorial.py
 
 check: setup
 	$(BIN)/ruff check .

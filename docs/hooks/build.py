@@ -8,9 +8,10 @@ from typing import Any
 import api
 import commands
 import metrics
+import notebook_page
 import repository
 from mkdocs.structure.files import File, Files
-from repository import DOCS, RENAMED, ROOT
+from repository import DOCS, RENAMED, ROOT, TUTORIAL
 
 FILLED = {"reference/metrics.md": lambda text: metrics.fill(text, DOCS / "methods"), "reference/api.md": api.fill}
 made: set[str] = set()  # names of pages whose text is ready; their links are those of the site
@@ -27,6 +28,11 @@ def on_files(files: Files, config: Any) -> Files:
     for name, uri in RENAMED.items():
         if uri not in files.src_uris:
             add(files, config, uri, repository.relink((ROOT / name).read_text(), ROOT, uri, linked.add))
+    text, pictures = notebook_page.page(TUTORIAL)
+    page = repository.relink(text, DOCS, "tutorial.md", linked.add) + "\n[Download this notebook](tutorial.ipynb)\n"
+    add(files, config, "tutorial.md", page)
+    for name, picture in pictures.items():
+        files.append(File.generated(config, name, content=picture))
     for file in list(files.documentation_pages()):
         if file.src_uri not in made:
             origin = (DOCS / file.src_uri).parent

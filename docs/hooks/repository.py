@@ -13,6 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
+TUTORIAL = DOCS / "tutorial.ipynb"  # a page, tutorial.md
 FOLDER = "repository"  # of the site, for files of the repository
 # Files beside docs/ that are pages of the site under another name.
 RENAMED = {
@@ -36,6 +37,8 @@ def site_name(path: Path) -> str | None:
     name = path.relative_to(ROOT).as_posix()
     if name in RENAMED:
         return RENAMED[name]
+    if path == TUTORIAL:
+        return "tutorial.md"
     if path.is_relative_to(DOCS) and path.suffix in SHOWN:
         return path.relative_to(DOCS).as_posix()
     return f"{FOLDER}/{name}.md"

@@ -9,11 +9,13 @@ import sys
 from html import unescape
 from pathlib import Path
 
+import nbformat
 import pytest
 
 from cbm.cli import VERBS, main
 from cbm.envs.adapt import PixelTask
 from site_build import ROOT, build
+from tutorial import TUTORIAL
 
 PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
 SUBCOMMANDS = {"study": ("list", "show", "run", "report"), "zoo": ("list", "show", "add", "push", "pull")}
@@ -39,6 +41,7 @@ def test_every_page_is_there(site):
         "about/changelog.html",
         "about/contributing.html",
         "about/security.html",
+        "tutorial.html",
     } <= built
 
 
@@ -103,12 +106,18 @@ def is_there(name: str) -> bool:
     return True
 
 
-PROSE = [*ROOT.glob("*.md"), *(path for path in (ROOT / "docs").rglob("*.md") if "raw" not in path.parts)]
+PROSE = [*ROOT.glob("*.md"), *(path for path in (ROOT / "docs").rglob("*.md") if "raw" not in path.parts), TUTORIAL]
+
+
+def text_in(path: Path) -> str:
+    if path != TUTORIAL:
+        return path.read_text()
+    return "\n".join(cell.source for cell in nbformat.read(path, as_version=4).cells)
 
 
 @pytest.mark.parametrize("path", PROSE, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_files_and_names_in_the_text_exist(path):
-    assert not {name for name in names_of_code(path.read_text()) if not is_there(name)}
+    assert not {name for name in names_of_code(text_in(path)) if not is_there(name)}
 
 
 def test_what_is_wrong_stops_the_build(tmp_path):
@@ -189,7 +198,14 @@ def test_dark_colours(browse):
 
 
 WIDEST = ("index", "training", "settings", "speed", "results/index", "methods/cbm", "methods/index", "background/index")
-WIDEST += ("reference/commands", "reference/api", "reference/metrics", "guides/environment", "about/changelog")
+WIDEST += (
+    "tutorial",
+    "reference/commands",
+    "reference/api",
+    "reference/metrics",
+    "guides/environment",
+    "about/changelog",
+)
 
 
 def test_no_page_is_wider_than_a_phone(site, browse):
@@ -328,7 +344,7 @@ def wrong_options(text: str, known: dict[str, set[str]], settings: str) -> list[
 @pytest.mark.parametrize("path", PROSE, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_commands_in_the_text_exist(path, known_options):
     settings = (ROOT / "docs" / "settings.md").read_text()
-    assert not wrong_options(path.read_text(), known_options, settings)
+    assert not wrong_options(text_in(path), known_options, settings)
 
 
 def test_commands_that_do_not_exist_are_found(known_options):
