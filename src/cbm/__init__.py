@@ -1,7 +1,7 @@
 """CBM-RL: reinforcement learning from pixels under visual distraction.
 
-Importing it is cheap, and tells Gymnasium of the environments `cbm/<task>-v0`. The public names load on first use:
-the environments without PyTorch, the agents with it.
+Importing it is cheap, and registers the environments `cbm/<task>-v0` with Gymnasium. The public names load on first
+use: the environments without PyTorch, the agents with it.
 """
 
 from cbm.system.current_folder import leave_current_folder

@@ -38,7 +38,7 @@ PUBLISHED: tuple[Published, ...] = tuple(
 
 
 def published(task: str, distraction: str, split: str | None = None) -> list[Published]:
-    """What the paper says of a task, on one set of videos or on both."""
+    """What the paper reports for a task, on one set of videos or on both."""
     return [
         entry
         for entry in PUBLISHED

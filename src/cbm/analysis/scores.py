@@ -3,9 +3,9 @@
 After Agarwal et al., "Deep Reinforcement Learning at the Edge of the Statistical Precipice" (NeurIPS 2021). Written in
 numpy instead of using their package: rliable 1.2 draws from numpy's global generator whatever `random_state` says, so
 its intervals differ from call to call; it needs the same number of seeds in every task; and it brings eight packages,
-one of which fails with pandas 3. The tests hold these functions against it.
+one of which fails with pandas 3. The tests compare these functions with it.
 
-Scores of a method are a list with one array of returns a task, one return a seed.
+Scores of a method are a list with one array of returns per task, with one return per seed.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ class Finding:
 
 
 def examine() -> list[Finding]:
-    """Look at everything. A part that breaks becomes a finding, not a traceback."""
+    """Check everything. A check that fails becomes a finding, not a traceback."""
     findings: list[Finding] = []
     parts: list[tuple[str, Callable[[], list[Finding]]]] = [
         ("python and packages", _packages),
@@ -94,7 +94,7 @@ def _machine() -> list[Finding]:
 
 
 def _bfloat16() -> Finding:
-    """How convolutions in bfloat16 compare with those in 32 bits, forth and back, on this processor."""
+    """How convolutions in bfloat16 compare with those in 32 bits, forward and backward, on this processor."""
     import torch
 
     from cbm.learning.nets import Encoder

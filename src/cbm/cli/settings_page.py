@@ -22,7 +22,7 @@ and in Python. A value outside its range is refused wherever it comes from, incl
 
 
 def with_settings(options: type, config: RunConfig) -> type:
-    """`options` of a verb with every setting of a run behind them, for tyro to print: `cbm train --help`."""
+    """`options` of a verb followed by every setting of a run, for tyro to print: `cbm train --help`."""
     from cbm.agents import agent_names
 
     agents = arg(help=f"One of {', '.join(agent_names())}; or one of an installed package (docs/extending.md).")

@@ -1,4 +1,4 @@
-"""One episode without exploration: its seed, how it is played, and what is written down of several."""
+"""One episode without exploration: its seed, how it is played, and how the results of several are recorded."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from cbm.types import Agent
 
 _HEIGHT, _STRIP = 336, 32  # four times 84 pixels, and a line of text under it; both even, as yuv420p needs
-_PLAYBACK = 20  # frames a second where the environment does not say
+_PLAYBACK = 20  # frames per second if the environment does not say
 
 
 class Take(NamedTuple):

@@ -4,7 +4,7 @@ A worker holds its own agent and environments and plays whole episodes on one th
 seeds. An episode depends on the weights and its seed alone, so the returns do not depend on how many workers there
 are, and nothing here touches the random state of training. Analyses have their episodes played by the same workers.
 Gymnasium's AsyncVectorEnv with one batched policy in the parent was measured too: on two busy cores it played 28 agent
-steps a second against 49, because every step waits for the slowest environment, and it would mix the memories of
+steps per second against 49, because every step waits for the slowest environment, and it would mix the memories of
 recurrent agents.
 """
 

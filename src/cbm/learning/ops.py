@@ -120,8 +120,8 @@ def bounded_tanh(x: Tensor, bound: float) -> Tensor:
     """tanh(x) for |x| <= bound and tanh(+-bound) beyond, with a gradient that can always lead back.
 
     In float32 the slope of tanh is exactly 0 from |x| = 9 on: a policy that went there early, while the critic was
-    still wrong, would stay for ever. Beyond the bound the slope is that at the bound; a gradient that leads further
-    out is turned round, the more the further out x is ("inverting gradients", Hausknecht and Stone, 2016).
+    still wrong, would never come back. Beyond the bound the slope is that at the bound; a gradient that leads further
+    out is reversed, the more the further out x is ("inverting gradients", Hausknecht and Stone, 2016).
     """
     y: Tensor = _BoundedTanh.apply(x, bound)  # type: ignore[no-untyped-call]
     return y

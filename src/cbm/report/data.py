@@ -39,8 +39,8 @@ MEASURES: dict[str, tuple[str, str]] = {
         "How far a change of background moves the latent, over how far states lie apart. 0: not at all.",
     ),
     "same_cluster": (
-        "same cluster before another background",
-        "How often two pictures of one moment before different backgrounds fall into the same cluster.",
+        "same cluster in front of another background",
+        "How often two pictures of one moment with different backgrounds fall into the same cluster.",
     ),
     "clusters_used": ("clusters in use", "Clusters with at least one observation of the probe."),
     "usage_entropy": ("entropy of cluster usage (nats)", "Of the shares of observations that clusters have."),
@@ -132,7 +132,7 @@ def _returns(run: Run, split: str) -> dict[str, list[Any]]:
 
 
 def _series(lines: Sequence[Line], width: int | None) -> list[dict[str, Any]]:
-    """Every number in the lines over environment steps; with `width`, means over intervals of so many steps.
+    """Every number in the lines over environment steps; with `width`, means over intervals of that many steps.
 
     Intervals are counted from 0 whatever the run has reached, so runs of one length have their points at equal steps.
     """

@@ -94,7 +94,7 @@ def resume(
 
     Args:
         out: the run directory.
-        total_steps: extends the run to so many environment steps.
+        total_steps: extends the run to this many environment steps.
         overrides: settings that change no result, by their dotted names, such as `training.threads`.
         callbacks: as for `cbm.train`.
         wandb: log to Weights & Biases as well.

@@ -1,8 +1,8 @@
 """A gridworld in pixels, small enough for the exact metric: does CBM's distance order its states as that does?
 
-A white square on a 5x5 board; the corner gives reward 1 a step. It moves up, down, left or right, and slips in another
-direction one time in ten. What is behind the board, one of three patterns, changes nothing: two pictures of one cell
-are bisimilar, however different they look. An encoder, CBM's objective and a policy head (cloned from the optimal
+A white square on a 5x5 board; the corner gives reward 1 per step. It moves up, down, left or right, and slips in
+another direction one time in ten. What is behind the board, one of three patterns, changes nothing: two pictures of one
+cell are bisimilar, however different they look. An encoder, CBM's objective and a policy head (cloned from the optimal
 policy, on detached latents) are trained on its transitions; so are the same networks by the dynamics loss alone.
 """
 
@@ -46,7 +46,7 @@ def make_mdp() -> MDP:
 
 
 def pictures(seed: int = 0) -> np.ndarray:
-    """What each cell looks like before each background: uint8 (backgrounds, cells, 3, 25, 25)."""
+    """What each cell looks like in front of each background: uint8 (backgrounds, cells, 3, 25, 25)."""
     rng = np.random.default_rng(seed)
     side = SIDE * CELL
     coarse = rng.integers(0, 200, (BACKGROUNDS, 3, SIDE, SIDE)).repeat(CELL, axis=2).repeat(CELL, axis=3)
@@ -113,9 +113,9 @@ class Ranking:
     """Spearman correlations with the exact metric."""
 
     every: float  # all pairs of pictures
-    same: float  # pairs before the same background
+    same: float  # pairs with the same background
     policy: float  # all pairs, with the metric of the optimal policy instead of the maximum over actions
-    between: float  # distance of pictures of one cell before different backgrounds, over that of any two: 0 is exact
+    between: float  # distance of pictures of one cell with different backgrounds, over that of any two: 0 is exact
 
 
 def rank(approximate: np.ndarray, exact: np.ndarray, on_policy: np.ndarray) -> Ranking:
@@ -166,7 +166,7 @@ def _draw(
     figure, axes = plt.subplots(1, 1 + len(shown), figsize=(4.0 * len(shown) + 2, 3.9), width_ratios=widths)
     frames = np.pad(pictures()[:, cells // 2], ((0, 0), (0, 0), (0, 2), (0, 0)), constant_values=255)
     axes[0].imshow(np.concatenate(frames.transpose(0, 2, 3, 1)), interpolation="nearest")
-    axes[0].set(xticks=[], yticks=[], frame_on=False, title="one state before three backgrounds")
+    axes[0].set(xticks=[], yticks=[], frame_on=False, title="one state, three backgrounds")
     axes[0].grid(False)
     i, j = np.triu_indices(BACKGROUNDS * cells, k=1)
     alike = i // cells == j // cells

@@ -21,7 +21,7 @@ _SPLITS = {"train": "training videos", "unseen": "unseen videos"}
 
 @dataclass(frozen=True)
 class Group:
-    """Runs that differ in their seed alone."""
+    """Runs that differ only in their seed."""
 
     method: str
     task: str
@@ -52,7 +52,7 @@ def group_runs(runs: Iterable[Run]) -> list[Group]:
 
 
 def draw_curves(groups: Sequence[Group], folder: Path, name: str) -> list[Path]:
-    """Learning curves: a row of panels a task and distraction, a column a set of videos.
+    """Learning curves: a row of panels per task and distraction, a column per set of videos.
 
     A line is the interquartile mean over seeds (below four seeds the mean), with its bootstrap interval; thin lines are
     seeds. Where a line ends, the shortest of its runs ends.
@@ -133,7 +133,7 @@ class ScoresSoFar:
 
     split: str
     steps: dict[tuple[str, str], int]  # (task, distraction) -> environment step
-    scores: dict[str, list[np.ndarray]]  # method -> an array of returns a task, in the order of `steps`
+    scores: dict[str, list[np.ndarray]]  # method -> an array of returns per task, in the order of `steps`
     incomplete: list[str]  # methods that were left out because they lack a task
 
 
@@ -233,7 +233,7 @@ def _draw_improvement(axis: Any, now: ScoresSoFar) -> list[list[Any]]:
 
 
 def _draw_efficiency(axis: Any, groups: Sequence[Group], split: str, level: float) -> list[list[Any]]:
-    """Environment steps until an evaluation reached `level`, a marker a run; hollow where a run ended without."""
+    """Environment steps until an evaluation reached `level`, one marker per run; hollow if it never did."""
     methods = list(dict.fromkeys(group.method for group in groups))
     rows, names = [], []
     for index, group in enumerate(group for group in groups if all(split in run.splits for run in group.runs)):

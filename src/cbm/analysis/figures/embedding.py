@@ -38,7 +38,7 @@ def embed(subject: Subject) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def choose(moment: np.ndarray, count: int) -> np.ndarray:
-    """Some of the observations, such that of a moment all are chosen or none."""
+    """Some of the observations: of each moment, all or none."""
     moments = np.unique(moment)
     most = max(1, count * len(moments) // len(moment))
     drawn = np.random.default_rng(0).permutation(moments)[:most]

@@ -24,7 +24,7 @@ _GAP = 3  # pixels
 def observations(subject: Subject) -> tuple[np.ndarray, np.ndarray, str]:
     """Observations (N, C, H, W), their numbers in replay, and where they come from: the run's replay, as in the paper.
 
-    Where that was removed, the probe takes its place, each moment before one background.
+    If replay was removed, the probe takes its place, with one background per moment.
     """
     directory = RunDir(subject.run.path).replay
     if subject.replay is not None and (directory / "replay.json").exists():

@@ -1,9 +1,9 @@
 """Where the encoder looks: how far the latent moves when a place of the picture is blurred.
 
 After Greydanus et al., "Visualizing and Understanding Atari Agents" (ICML 2018): at each place of a grid the picture is
-mixed with a blurred copy of itself under a Gaussian window, in all stacked frames at once, and the squared distance of
-the two latents is what that place matters. It asks `encode` alone, so every agent can be asked, and answers in the
-agent's own latent; maps are normalised to sum 1 and compared by where they lie, not by how large they are.
+mixed with a blurred copy of itself under a Gaussian window, in all stacked frames at once, and the squared distance
+between the two latents says how much that place matters. Only `encode` is needed, so this works for every agent. Maps
+are normalised to sum 1, because latents of different agents have different scales.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a representation knows: of the physical state, which it should, and of the background, which it should not."""
+"""What a representation knows about the physical state, as it should, and about the background, as it should not."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def standardised(state: np.ndarray) -> np.ndarray:
 
 
 def same_cluster(labels: np.ndarray, moment: np.ndarray) -> float | None:
-    """How often two pictures of one physical moment, before different backgrounds, fall into the same cluster."""
+    """How often two pictures of one physical moment with different backgrounds fall into the same cluster."""
     pairs = _pairs(moment)
     return None if pairs is None else float((labels[pairs[0]] == labels[pairs[1]]).mean())
 

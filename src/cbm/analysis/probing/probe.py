@@ -1,8 +1,9 @@
-"""The probe: a few hundred physical states, each seen before several backgrounds, that an encoder is asked about.
+"""The probe: a few hundred physical states, each seen in front of several backgrounds, to test an encoder on.
 
-Episodes are played with seeds of their own, half of them with random actions, half by the agent, so that both what is
-easily reached and what the agent reaches is among the states. Each is then played again, action by action, before the
-other backgrounds: physics, camera and colours stay the same to the last bit, only the video behind them changes.
+Episodes are played with seeds of their own, half of them with random actions, half by the agent, so that the
+states include both those that are easy to reach and those that the agent reaches. Each is then played again, action by
+action, in front of the other backgrounds: physics, camera and colours stay the same to the last bit, and only the
+video behind them changes.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ BACKGROUNDS = 4  # at most: the number of videos of `easy`
 
 @dataclass(frozen=True)
 class Probe:
-    """N observations and what is known of them: episode by episode, background by background, in the order of time."""
+    """N observations and what is known about them: episode by episode, background by background, in order of time."""
 
     obs: np.ndarray  # uint8 (N, C, H, W)
     state: np.ndarray  # what the simulator says, float64 (N, S); S = 0 where the environment says nothing
@@ -58,7 +59,7 @@ class Probe:
 
 @dataclass(frozen=True)
 class Showing:
-    """One episode of the probe, to be played before every background: a job for `evaluation.Workers`."""
+    """One episode of the probe, to be played in front of every background: a job for `evaluation.Workers`."""
 
     run_seed: int
     number: int
@@ -77,7 +78,7 @@ class Showing:
             for turn, name in enumerate(shown[first:] + shown[:first]):
                 if video is not None:
                     video.names = (name,)
-                # The first background is the one that the actor saw; before the others its actions are repeated,
+                # The first background is the one that the actor saw; with the others its actions are repeated,
                 # and only those frames are drawn that are asked for.
                 recorder.needed = None if turn == 0 else recorder.frames_of(recorder.kept(self.moments))
                 play(actor, recorder, job, env_step)

@@ -57,7 +57,7 @@ def shows_videos(conditions: Conditions) -> bool:
 
 
 def make_distractions(conditions: Conditions, split: str = "train") -> list[Distraction]:
-    """The distractions of these conditions. An option that none of them understands is an error, not a shrug."""
+    """The distractions of these conditions. An option that none of them understands is an error."""
     if split not in ("train", "unseen"):
         raise UnknownChoice("split of the videos", split, ("train", "unseen"))
     parts = parts_of(conditions)

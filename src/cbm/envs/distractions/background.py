@@ -60,7 +60,7 @@ class Background(Distraction):
                 scene.model.mat_rgba[material, 3] = GROUND_ALPHA.get(scene.domain, OTHER_GROUND_ALPHA)
 
     def step(self) -> None:
-        """One frame on. At the ends it turns round as the original does, which shows the last frame twice."""
+        """The next frame. At the ends it reverses as the original does, which shows the last frame twice."""
         if self.config.dynamic:
             self.frame += self.direction
             if self.frame <= 0:
@@ -87,7 +87,7 @@ class Background(Distraction):
 
 
 def _chosen(training: tuple[str, ...], config: DistractionConfig) -> tuple[str, ...]:
-    """The first so many of the training videos, or those that were named."""
+    """The first `num_videos` training videos, or those that were named."""
     if config.video_names is None:
         number = len(training) if config.num_videos is None else config.num_videos
         if not 1 <= number <= len(training):

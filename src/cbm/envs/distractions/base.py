@@ -31,7 +31,7 @@ class DistractionConfig:
     """Settings that distractions choose from; each class says in `options` which ones it understands."""
 
     scale: float = 0.1
-    num_videos: int | None = None  # the first so many; None: all of them
+    num_videos: int | None = None  # only the first ones of the list; None: all
     video_names: tuple[str, ...] | None = None  # these instead
     video_alpha: float = 1.0
     dynamic: bool = False

@@ -67,9 +67,9 @@ BACKEND = choose_backend()
 
 @contextmanager
 def borrowed() -> Iterator[None]:
-    """Bind GL contexts of our own inside; afterwards the thread has again the one that it had before, or none.
+    """Bind GL contexts of our own inside; afterwards the thread has the one it had before, or none.
 
-    dm_control remembers which context it bound last and does not look whether it still is: after a frame of ours, its
+    dm_control remembers which context it bound last and does not check whether it still is: after a frame of ours, its
     `physics.render` would draw into our buffers. And a context that is bound nowhere can be used from any thread.
     """
     if BACKEND != "egl":  # dm_control gives OSMesa its own thread

@@ -85,7 +85,7 @@ class Renderer:
         self._ground = None if quality.ground_casts_shadow else ground_plane(model)
 
     def render(self, data: mujoco.MjData, sky: Sky | None = None) -> np.ndarray:
-        """The frame (H, W, 3) of the current state, before the given sky (None: the model's own)."""
+        """The frame (H, W, 3) of the current state, in front of the given sky (None: the model's own)."""
         if self.closed:
             raise CBMError("this renderer is closed")
         with gl.borrowed():
@@ -140,7 +140,7 @@ def ground_plane(model: mujoco.MjModel) -> int | None:
 
 
 def sky_side(quality: Quality, pixels: int) -> int:
-    """The smallest halving of SKY_SIZE that still has the texels that a frame of so many pixels samples."""
+    """The smallest halving of SKY_SIZE that still has all texels that a frame of this size samples."""
     side = SKY_SIZE
     if quality.texels_per_pixel is not None:
         while side > 200 and side / 2 >= quality.texels_per_pixel * pixels:

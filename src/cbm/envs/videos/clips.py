@@ -89,7 +89,7 @@ def read_image(file: Path) -> np.ndarray:
 
 
 def open_regular(file: Path) -> BinaryIO:
-    """Open a file to read, but never wait for a pipe or a device that goes by its name."""
+    """Open a file for reading, but never wait for a pipe or device of that name."""
     handle = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
@@ -117,7 +117,7 @@ def image_files(folder: Path) -> tuple[Path, ...]:
 
 
 def regular_files(folder: Path) -> list[Path]:
-    """What is not hidden, no folder, pipe, socket or device; in natural order."""
+    """The regular files that are not hidden, in natural order."""
     with os.scandir(folder) as entries:
         found = [Path(entry.path) for entry in entries if not entry.name.startswith(".") and entry.is_file()]
     return sorted(found, key=natural_order)

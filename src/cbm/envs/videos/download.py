@@ -97,7 +97,7 @@ def _notes(part: Path) -> Path:
 
 
 def _fetch(url: str, part: Path, bar: Progress, attempts: int, timeout: float) -> None:
-    """Bring `part` to the full length, going on from what is there."""
+    """Bring `part` to its full length, continuing from what is there."""
     task = bar.add_task("downloading", total=None)
     failures, why = 0, ""
     while failures < attempts:
