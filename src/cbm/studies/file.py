@@ -16,18 +16,55 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from cbm.errors import CBMError
-from cbm.schema.tree import unknown_key
+from cbm.errors import CBMError, UnknownChoice
+from cbm.schema.ranges import Range
+from cbm.schema.tree import flatten, from_json
 from cbm.studies.define import SCALES, Grid, Settings, Study
 from cbm.studies.paper import STUDIES
 
+Names = tuple[str, ...]
+Number = Annotated[int, Range(1)]
 _QUOTES = 'Write settings of an agent in quotes next to its name: { agent = "drqv2+cbm", "agent.lr" = 1e-3 }.'
-_GRID = ("tasks", "methods", "variants")
-_KEYS = ("title", "scale", "seeds", "set", "final_episodes", "analyses", "grid", *_GRID, *SCALES)
-_NARROW = ("tasks", "methods", "variants", "seeds", "set")
+
+
+@dataclass(frozen=True)
+class GridTable:
+    """A [[grid]]; of a file without one, its own lines."""
+
+    tasks: Names = ()
+    methods: Names | Mapping[str, Any] = ()
+    variants: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ScaleTable:
+    """What is different at a scale."""
+
+    tasks: Names = ()
+    methods: Names = ()
+    variants: Names = ()
+    seeds: Number | None = None
+    set: Any = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class StudyFile(GridTable):
+    """Everything that a file may say."""
+
+    title: str | None = None
+    scale: Literal["paper", "laptop", "smoke"] = "laptop"
+    seeds: Number | None = None
+    set: Any = field(default_factory=dict)
+    final_episodes: Number | Literal[0] = 0
+    analyses: Names = ()
+    grid: tuple[GridTable, ...] = ()
+    paper: ScaleTable = ScaleTable()
+    laptop: ScaleTable = ScaleTable()
+    smoke: ScaleTable = ScaleTable()
 
 
 def find_study(name: str) -> Study:
@@ -36,8 +73,6 @@ def find_study(name: str) -> Study:
         return STUDIES[name]
     if name.endswith(".toml"):
         return read_study(Path(name))
-    from cbm.errors import UnknownChoice
-
     raise CBMError(f"{UnknownChoice('study', name, STUDIES)} A study of your own is a file: my-study.toml.")
 
 
@@ -55,94 +90,45 @@ def read_study(path: Path) -> Study:
         raise CBMError(f"{path}: {error}") from error
 
 
-def _study(name: str, data: Mapping[str, Any]) -> Study:
-    for key in data:
-        if key not in _KEYS:
-            raise unknown_key(key, list(_KEYS))
+def _study(name: str, data: dict[str, Any]) -> Study:
     if name in STUDIES:
         raise CBMError(f"{name!r} is the name of a study of the paper; call the file something else.")
-    grids = data.get("grid", [data])
-    if not isinstance(grids, list) or not all(isinstance(grid, Mapping) for grid in grids) or not grids:
+    if not isinstance(data.get("grid", []), list):
         raise CBMError("write each of several grids as [[grid]], with tasks and methods.")
-    if "grid" in data and any(key in data for key in _GRID):
+    file = from_json(StudyFile, data)
+    if file.grid and (file.tasks or file.methods or file.variants):
         raise CBMError("tasks, methods and variants go into the [[grid]] tables where there are such.")
-    scale = _typed(data, "scale", str, "laptop")
-    if scale not in SCALES:
-        raise CBMError(f"scale must be one of {', '.join(SCALES)}, not {scale!r}.")
+    tables: dict[str, ScaleTable] = {scale: getattr(file, scale) for scale in SCALES}
     return Study(
         name=name,
-        title=_typed(data, "title", str, name),
-        grids=tuple(_grid(grid) for grid in grids),
-        seeds=_typed(data, "seeds", int, None),
-        set=_settings("set", _typed(data, "set", dict, {})),
-        final_episodes=_typed(data, "final_episodes", int, 0),
-        analyses=_names(data, "analyses"),
-        scales={scale: _narrow(scale, _typed(data, scale, dict, {})) for scale in SCALES},
-        default_scale=scale,
+        title=name if file.title is None else file.title,
+        grids=tuple(_grid(grid) for grid in file.grid or (file,)),
+        seeds=file.seeds,
+        set=_settings("set", file.set),
+        final_episodes=file.final_episodes,
+        analyses=file.analyses,
+        scales={scale: asdict(own) | {"set": _settings(f"{scale}.set", own.set)} for scale, own in tables.items()},
+        default_scale=file.scale,
     )
 
 
-def _grid(data: Mapping[str, Any]) -> Grid:
-    tasks = _names(data, "tasks")
-    if not tasks:
+def _grid(data: GridTable) -> Grid:
+    if not data.tasks:
         raise CBMError('say on which tasks: tasks = ["cartpole-swingup"].')
-    methods = data.get("methods")
-    if not methods:
+    if not data.methods:
         raise CBMError('say which methods to compare: methods = ["drqv2", "drqv2+cbm"], or a table [methods].')
+    methods = data.methods
     if isinstance(methods, Mapping):
-        methods = {label: _settings(f"methods.{label}", value, agent=True) for label, value in methods.items()}
-    else:
-        methods = _names(data, "methods")
-    variants = {
-        label: _settings(f"variants.{label}", value) for label, value in _typed(data, "variants", dict, {}).items()
-    }
-    return Grid(tasks, methods, variants or {"": {}})
+        methods = {label: _settings(f"methods.{label}", value) for label, value in methods.items()}
+        for label, settings in methods.items():
+            if not isinstance(settings.get("agent"), str):
+                raise CBMError(f'methods.{label} needs an agent: {{ agent = "drqv2+cbm" }}. {_QUOTES}')
+    variants = {label: _settings(f"variants.{label}", value) for label, value in data.variants.items()}
+    return Grid(data.tasks, methods, variants or {"": {}})
 
 
-def _settings(where: str, data: Any, agent: bool = False) -> Settings:
+def _settings(where: str, data: Any) -> Settings:
     """Nested tables as dotted names. Of a method, `agent` is the name."""
     if not isinstance(data, Mapping):
         raise CBMError(f"{where} must be a table of settings, such as {{ agent.lr = 1e-3 }}, not {data!r}.")
-    flat: dict[str, Any] = {}
-    for name, value in data.items():
-        if isinstance(value, Mapping):
-            flat |= {f"{name}.{inner}": item for inner, item in _settings(f"{where}.{name}", value).items()}
-        else:
-            flat[name] = value
-    if agent and not isinstance(flat.get("agent"), str):
-        raise CBMError(f'{where} needs an agent: {{ agent = "drqv2+cbm" }}. {_QUOTES}')
-    return flat
-
-
-def _narrow(scale: str, data: Mapping[str, Any]) -> Settings:
-    for key in data:
-        if key not in _NARROW:
-            raise unknown_key(f"{scale}.{key}", list(_NARROW))
-    narrow: dict[str, Any] = {part: _names(data, part) for part in _NARROW[:3] if part in data}
-    if "seeds" in data:
-        narrow["seeds"] = _typed(data, "seeds", int, None)
-    if "set" in data:
-        narrow["set"] = _settings(f"{scale}.set", data["set"])
-    return narrow
-
-
-def _names(data: Mapping[str, Any], key: str) -> tuple[str, ...]:
-    value = data.get(key, [])
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise CBMError(f"{key} must be a list of names, such as {key} = [{_EXAMPLE.get(key, '')}], not {value!r}.")
-    return tuple(value)
-
-
-_EXAMPLE = {"tasks": '"cartpole-swingup"', "methods": '"drqv2", "drqv2+cbm"'}
-_WORDS = {str: "a text", int: "a whole number", dict: "a table"}
-
-
-def _typed(data: Mapping[str, Any], key: str, kind: type, default: Any) -> Any:
-    value: Any = data.get(key, default)
-    if value is default:
-        return value
-    if not isinstance(value, kind) or isinstance(value, bool):
-        raise CBMError(f"{key} must be {_WORDS[kind]}, not {value!r}.")
-    if isinstance(value, int) and value < 1:
-        raise CBMError(f"{key} must be at least 1, not {value}.")
-    return value
+    return flatten(data)

@@ -9,13 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from cbm.config import (
-    EnvConfig,
-    RunConfig,
-    make_config,
-    read_provenance,
-    write_config,
-)
+from cbm.config import EnvConfig, RunConfig, make_config, read_provenance, write_config
 from cbm.errors import CBMError
 from cbm.runs import checkpoint
 from cbm.runs.directory import RunDir
