@@ -17,7 +17,7 @@ _GROUPS = ("cbm.agents", "cbm.objectives", "cbm.distractions")
 class Registry(UserDict[str, T]):
     """`own` entries by name, and those of the entry points in `group`, which load when they are asked for.
 
-    So a package that does not load is in nobody's way until one of its names is used.
+    So a package that does not load does no harm until one of its names is used.
     """
 
     def __init__(self, group: str, entry: type[Any], own: Mapping[str, T]) -> None:

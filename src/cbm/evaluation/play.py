@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Interrupted(Exception):
-    """Evaluation was given up because the run was asked to stop."""
+    """An evaluation was abandoned because the run was asked to stop."""
 
 
 @dataclass(frozen=True)

@@ -103,7 +103,7 @@ class Storage:
 
     @classmethod
     def open(cls, directory: Path, state: Mapping[str, Any], writable: bool = True) -> Self:
-        """The replay exactly as it was when `state()` returned `state`. Who only reads does not compare checksums."""
+        """The replay exactly as it was when `state()` returned `state`. Checksums are compared if it is `writable`."""
         replay = cls(directory, writable)
         index = np.arange(state["tail"], state["head"])
         steps = replay._records(index)

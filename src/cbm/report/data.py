@@ -156,7 +156,7 @@ def _mean(values: Sequence[float]) -> float | None:
 
 
 def rounded(value: Any, digits: int = 5) -> float | int | None:
-    """So many significant digits: five are more than a screen shows. None for what is no number."""
+    """`digits` significant digits: five are more than a screen shows. None if it is not a number."""
     if not is_number(value):
         return None
     short = float(f"{value:.{digits}g}")

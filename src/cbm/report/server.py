@@ -70,7 +70,7 @@ class LiveData:
 
 
 def _same(old: Run, new: Run) -> bool:
-    """Whether nothing happened between two looks: of an unchanged file the reader gives the very same lines."""
+    """Whether nothing changed between two looks: for an unchanged file the reader returns the very same lines."""
     lines = all(getattr(old, name) is getattr(new, name) for name in ("evals", "metrics", "analysis", "timings"))
     return lines and (old.status, old.name, old.config) == (new.status, new.name, new.config)
 

@@ -68,7 +68,7 @@ def clear_unfinished(directory: Path) -> None:
 
 
 def load_newest(directory: Path) -> tuple[int, dict[str, Any]] | None:
-    """Environment step and state of the newest checkpoint that is whole; None where there never was one."""
+    """Environment step and state of the newest intact checkpoint; None if there never was one."""
     found = saved_steps(directory)
     for step in reversed(found):
         path = directory / f"{step:09d}"

@@ -73,7 +73,7 @@ class RunDir:
 
 
 def _take(handle: int, patience: float) -> bool:
-    """Lock a file. Somebody who only looks (`owner`) holds it for microseconds, so try more than once."""
+    """Lock a file. A process that only looks (`owner`) holds the lock for microseconds, so try more than once."""
     deadline = time.monotonic() + patience
     while not (taken := lock_descriptor(handle, blocking=False)) and time.monotonic() < deadline:
         time.sleep(0.001)
@@ -89,7 +89,7 @@ def _pid(handle: int) -> str:
 
 
 def saved_steps(checkpoints: Path) -> list[int]:
-    """The environment steps of which there is a checkpoint, whole or not, oldest first."""
+    """The environment steps that have a checkpoint, intact or not, oldest first."""
     try:
         entries = list_folder(checkpoints, checkpoints.parent)
     except OSError:

@@ -1,4 +1,4 @@
-"""Run directories as they are found on a disk: whole, running, killed in mid-line, half-written, or not runs at all.
+"""Run directories as they are found on disk: complete, running, killed in mid-line, half-written, or not runs at all.
 
 `load_runs` never raises for what it finds. What cannot be read is left out and reported by name; the rest is shown. It
 imports neither PyTorch nor the training loop, so a page can be made where nothing can be trained.

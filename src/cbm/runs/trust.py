@@ -17,7 +17,7 @@ _named: dict[str, None] = {}  # in the order in which they were named
 
 
 class NotTrusted(CBMError):
-    """A run wants to import a module that nobody has spoken for."""
+    """A run wants to import a module that the user has not allowed."""
 
 
 def trust(modules: Iterable[str]) -> None:

@@ -2,7 +2,7 @@
 
 A run may come from somebody else, and a link in it may point to anything that its reader can read or write. So what
 lies below a run's folder is opened folder by folder, none of them by a link, and only where it is a regular file: a
-FIFO would block for ever. `root` is the folder that the user has named, by a link or not.
+FIFO would block forever. `root` is the folder that the user has named, by a link or not.
 """
 
 from __future__ import annotations

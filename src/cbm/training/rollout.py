@@ -12,7 +12,7 @@ from cbm.config.seeds import seed_for
 
 
 class Rollout:
-    """One environment, reset for every episode with a seed of that episode's own.
+    """One environment, reset for every episode with that episode's own seed.
 
     So an environment carries nothing from one episode to the next, and the middle of an episode is reached again by
     its seed and its actions: physics and renderer need no saving.

@@ -76,7 +76,7 @@ class About:
 
 @dataclass(frozen=True)
 class Entry:
-    """One agent of the zoo, whole."""
+    """One complete agent of the zoo."""
 
     name: str
     root: Path
@@ -105,7 +105,7 @@ def pulled_folder() -> Path:
 
 
 def list_entries() -> dict[str, Path]:
-    """Every entry by name, looked at no further."""
+    """Every entry by name; none is opened."""
     found: dict[str, Path] = {}
     for folder in folders():
         for root in _search(folder, 3) if folder.is_dir() else ():
