@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +12,10 @@ import tyro
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from cbm.cli.train import TrainArgs, train
+from cbm.config.build import Shapes, make_run_agent
 from cbm.system.jsonl import read_lines
 from cbm.training import loop
+from same_run import load, same
 from toy import finished_run, tiny
 
 
@@ -35,6 +38,39 @@ def test_drqv2_learns_the_toy_task(tmp_path: Path) -> None:
     before, after = read_lines(tmp_path / "run" / "evals.jsonl")
     assert before["train"]["mean"] < 15.0
     assert after["train"]["mean"] > 17.0  # at random 13, at best 19.6
+
+
+@pytest.mark.timeout(1_800)  # fifty seconds of one core, which a busy machine does not give it at once
+def test_cbm_learns_before_moving_waves_and_without_its_losses_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without them the encoder stays as it was drawn: the critic's gradient does not reach it."""
+    config = tiny(
+        "drqv2+cbm",
+        env__action_repeat=1,
+        env__noise__steps=1_500,
+        agent__discount=0.7,
+        agent__lr=1e-3,
+        agent__shift_pad=1,
+        agent__hidden_dim=64,
+        agent__batch_size=32,
+        agent__conv_strides="2,2,1",
+        objective__prototypes=32,
+        training__total_steps=1_500,
+        training__eval_every=1_500,
+        training__eval_episodes=20,
+        training__film=False,
+    )
+    config = replace(config, env=replace(config.env, env_id="toy:WavyDot-v0"), seed=1)
+    loop.train(config, tmp_path / "cbm", quiet=True)
+    weights = lambda objective: {"critic": 1.0, **dict.fromkeys(objective.weights, 0.0)}  # noqa: E731
+    monkeypatch.setattr("cbm.agents.base.loss_weights", weights)
+    loop.train(config, tmp_path / "without", quiet=True)
+    returns = {name: read_lines(tmp_path / name / "evals.jsonl")[-1]["train"]["mean"] for name in ("cbm", "without")}
+    # Measured: 17.1 and 13.5, with seed 0 15.9 and 10.4. At random 13, at best 19.6.
+    assert returns["cbm"] > 15.5 > 15.0 > returns["without"]
+    drawn = make_run_agent(config, Shapes((9, 24, 24), 1)).state_dict()["modules"]["encoder"]
+    assert same(load(tmp_path / "without")[1]["agent"]["modules"]["encoder"], drawn)
 
 
 def test_counters_and_lines() -> None:
