@@ -1,12 +1,13 @@
-"""`cbm bench train` on the toy task: shares are shares, and both sides are of one kind."""
+"""`cbm bench train` on the toy task: the figures are of the right run and add up."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
-from cbm.bench.train import overlap_row, share_outside_update
+from cbm.bench.train import DEMO_STEPS, costs, overlap_row, share_of_evaluation
 from cbm.config import EnvConfig, RunConfig, make_config
 from toy import TINY
 
@@ -17,8 +18,21 @@ def tiny(**changes: object) -> RunConfig:
     return make_config("drqv2", env, overrides=[(key, str(value)) for key, value in values.items()])
 
 
-def test_the_share_of_a_short_run_that_is_no_update(tmp_path: Path) -> None:
-    assert 0 < share_outside_update(tiny(agent__updates_per_step=0.5), tmp_path / "run", updates=6) < 1
+def test_the_demo_is_the_one_that_is_measured() -> None:
+    makefile = (Path(__file__).parents[2] / "Makefile").read_text()
+    assert re.search(r"^DEMO_STEPS \?= (\d+)$", makefile, re.MULTILINE).group(1) == str(DEMO_STEPS)  # type: ignore[union-attr]
+    assert "--preset laptop" in makefile
+    assert "--training." not in makefile  # evaluations as often as the preset has them
+
+
+def test_seconds_of_a_short_run(tmp_path: Path) -> None:
+    config = tiny(agent__updates_per_step=0.5)
+    found = costs(config, tmp_path / "costs", updates=6)
+    assert 0 < found.update < found.step
+    assert found.evaluation > 0
+    assert found.analysis == 0  # the toy's settings have none
+    share = share_of_evaluation(config, tmp_path / "share", total_steps=2_000, updates=6)
+    assert 0 < share < 1
 
 
 def test_overlap_is_set_against_the_same_without() -> None:

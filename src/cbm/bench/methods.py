@@ -6,21 +6,21 @@ floating-point operations, as PyTorch counts them in convolutions and matrix pro
 
 from __future__ import annotations
 
+import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from cbm.agents import agent_names
+from cbm.agents import Setup, agent_names, make_agent
 from cbm.agents.tpc.encoder import FrameEncoder
 from cbm.bench import Row, alternate
-from cbm.bench.side import PERIOD, Updates, filled_replay, obs_shape
+from cbm.bench.side import filled_replay
 from cbm.config import make_config
 from cbm.config.build import thread_count
 from cbm.config.comparison import REFERENCE
@@ -28,9 +28,12 @@ from cbm.learning import threads
 from cbm.learning.memory import keep_freed_memory
 from cbm.learning.nets import Encoder
 from cbm.replay import Replay
+from cbm.system.child import PYTHON, environment
 
 TASK = "cartpole-swingup"
 EPISODE = 125  # agent steps
+PERIOD = 2  # updates after which every part of every method but TPC's target has had its turn
+_IN_A_PROCESS = "import sys; from cbm.bench.methods import print_memory; print_memory(sys.argv[1])"
 
 
 class Work(NamedTuple):
@@ -71,11 +74,22 @@ def method_row(name: str, replay: Replay, reference: Update, rounds: int, megaby
     return Row(f"update of {name}, seconds", TASK, seconds, predicted, ratio, "<= 1.3", ratio, details)
 
 
-class Update(Updates):
-    """The updates of a method, and their `work`."""
+class Update:
+    """`PERIOD` updates of a method on one batch."""
 
     def __init__(self, name: str, replay: Replay) -> None:
-        super().__init__(make_config(name, preset="laptop"), replay, action_dim=1)
+        config = make_config(name, preset="laptop")
+        setup = Setup(_shape(), 1, action_repeat=config.env.action_repeat or 1)
+        self.agent = cast(Any, make_agent(name, setup, config.agent, config.objective))
+        self.agent.updates = getattr(config.agent, "model_first", 0)  # TPC trains its model alone before
+        self.batch = self.agent.sample(replay, np.random.default_rng(0))
+        self.work = self._count()
+
+    def __call__(self) -> None:
+        for _ in range(PERIOD):
+            self.agent.update(self.batch, 0)
+
+    def _count(self) -> Work:
         seen = {True: 0, False: 0}
 
         def count(module: torch.nn.Module, inputs: tuple[Tensor, ...]) -> None:
@@ -89,17 +103,17 @@ class Update(Updates):
             self()
         for hook in hooks:
             hook.remove()
-        self.work = Work(counter.get_total_flops() / PERIOD, sum(seen.values()) / PERIOD, seen[True] / PERIOD)
+        return Work(counter.get_total_flops() / PERIOD, sum(seen.values()) / PERIOD, seen[True] / PERIOD)
 
 
 def memory(name: str) -> float:
     """Megabytes by which updates of `name` make a process of its own grow, at the most: weights, optimizers, graph."""
-    with ProcessPoolExecutor(1, get_context("spawn")) as process:
-        return process.submit(grown_megabytes, name).result()
+    command = [*PYTHON, "-c", _IN_A_PROCESS, name]
+    return float(subprocess.run(command, check=True, capture_output=True, text=True, env=environment()).stdout)
 
 
-def grown_megabytes(name: str) -> float:
-    """The same for this process."""
+def print_memory(name: str) -> None:
+    """The body of that process."""
     with tempfile.TemporaryDirectory() as folder:
         replay = episodes_of_noise(Path(folder))
         Path("/proc/self/clear_refs").write_text("5")  # reset the peak: it was that of the parent process
@@ -107,9 +121,8 @@ def grown_megabytes(name: str) -> float:
         update = Update(name, replay)
         for _ in range(3):
             update()
-        grown = peak_megabytes() - before
+        print(peak_megabytes() - before)
         replay.close()
-    return grown
 
 
 def peak_megabytes() -> float:
@@ -120,5 +133,9 @@ def peak_megabytes() -> float:
 
 
 def episodes_of_noise(directory: Path, episodes: int = 16) -> Replay:
-    shape = obs_shape(make_config(REFERENCE, preset="laptop"))
-    return filled_replay(directory, shape, episodes, EPISODE, action_dim=1)
+    return filled_replay(directory, _shape(), episodes, EPISODE, action_dim=1)
+
+
+def _shape() -> tuple[int, int, int]:
+    env = make_config(REFERENCE, preset="laptop").env
+    return 3 * env.frame_stack, env.size, env.size

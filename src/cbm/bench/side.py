@@ -1,29 +1,32 @@
-"""Updates to be timed, here or in a separate process.
+"""One side of a comparison in a separate process, which makes updates whenever it is called; and what disturbs it.
 
-What a process does with freed memory and with threads is part of the difference between two ways to make an update, so
-each side of such a comparison has its own.
+What a process does with freed memory and with threads is part of the difference, so each side has its own.
 """
 
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
 import tempfile
-from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, Self, cast
 
 import numpy as np
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 
 from cbm.agents import Setup, make_agent
 from cbm.bench.plain import PlainUpdate
-from cbm.config import RunConfig, make_config
-from cbm.learning import threads
+from cbm.config import make_config
+from cbm.learning import chunks, threads
 from cbm.learning.memory import keep_freed_memory
 from cbm.replay import Replay
 from cbm.system.cores import cores
@@ -31,28 +34,23 @@ from cbm.system.cores import cores
 PERIOD = 2  # updates in a call: actor and target have their turn in every second one
 EPISODE = 250  # agent steps at action repeat 4, the middle of the paper's tasks
 ACTION_DIM = 6  # the most of any task: cheetah and walker
-
-
-class Updates:
-    """Makes `PERIOD` updates of an agent on one batch whenever it is called; `plain`: as published code makes them."""
-
-    def __init__(self, config: RunConfig, replay: Replay, action_dim: int, plain: bool = False) -> None:
-        setup = Setup(obs_shape(config), action_dim, action_repeat=config.env.action_repeat or 1)
-        self.agent = cast(Any, make_agent(config.agent_name, setup, config.agent, config.objective))
-        self.agent.updates = getattr(config.agent, "model_first", 0)  # TPC trains its model alone before
-        self._batch = self.agent.sample(replay, np.random.default_rng(0))
-        self._update = PlainUpdate(self.agent).update if plain else partial(self.agent.update, env_step=0)
-
-    def __call__(self) -> None:
-        for _ in range(PERIOD):
-            self._update(self._batch)
+_PRODUCT = 2048  # rows and columns of the matrices whose product tells what the machine can do
+_COMPUTE = """
+import torch
+torch.set_num_threads(1)
+a = torch.randn(512, 512)
+print(flush=True)
+while True:
+    b = a @ a
+"""
 
 
 @dataclass(frozen=True)
 class What:
-    """Which updates a side makes."""
+    """`ours`; `shared`: every operation shared by PyTorch's own threads, as ours was before chunks; `plain`: as
+    published code does it; `product`: no update but a large product of matrices, shared by PyTorch's threads."""
 
-    plain: bool = False
+    kind: Literal["ours", "shared", "plain", "product"] = "ours"
     preset: str = "paper"
     threads: int | None = None  # None: one per core
     agent: str = "drqv2+cbm"
@@ -60,39 +58,110 @@ class What:
     batch_size: int | None = None  # None: that of the preset
 
 
-@contextmanager
-def side(what: What) -> Iterator[Callable[[], None]]:
-    """A process of its own that makes `PERIOD` updates whenever it is called."""
-    with ProcessPoolExecutor(1, get_context("spawn"), _prepare, (what,)) as process:
-        yield lambda: process.submit(_update).result()
+class Side:
+    """A process that makes `PERIOD` updates whenever it is called."""
+
+    def __init__(self, what: What) -> None:
+        context = get_context("spawn")
+        self._link, link = context.Pipe()
+        self._process = context.Process(target=_serve, args=(link, what), daemon=True)
+        self._process.start()
+        link.close()
+
+    @cached_property
+    def operations(self) -> float:
+        """Of one call, in products and convolutions. There when the side is: sides that are made together start so."""
+        return self._link.recv()
+
+    def __call__(self) -> None:
+        _ = self.operations
+        self._link.send("update")
+        self._link.recv()  # EOFError if the process died, which has then said why
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._link.close()
+        self._process.join(timeout=10)
+        self._process.kill()
 
 
-_own: list[Updates] = []  # of the process of a side
-_until_it_ends = ExitStack()
+class Competitor:
+    """A process that multiplies matrices without end, on one thread, `nice` steps lower in priority; while entered."""
+
+    def __init__(self, nice: int, apart: bool = False) -> None:
+        """`apart`: in a session of its own, as a program from another window is. Linux then does not look at `nice`."""
+        command = [sys.executable, "-c", _COMPUTE]
+        self._process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, preexec_fn=lambda: os.nice(nice), start_new_session=apart
+        )
+        assert self._process.stdout is not None
+        self._process.stdout.readline()  # it computes
+        self.pid = self._process.pid
+        self._stop()
+
+    def __enter__(self) -> Self:
+        self._process.send_signal(signal.SIGCONT)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stop()
+
+    def _stop(self) -> None:
+        self._process.send_signal(signal.SIGSTOP)
+        os.waitpid(self.pid, os.WUNTRACED)  # until it has stopped
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.communicate()
 
 
-def _prepare(what: What) -> None:
-    count = what.threads or cores()
-    if what.plain:
-        torch.set_num_threads(count)
-    else:
+def _serve(link: Connection, what: What) -> None:
+    """The body of a side's process."""
+    if what.kind != "plain":
         keep_freed_memory()  # as `cbm train` does
-        _until_it_ends.enter_context(threads.use(count))
+    if what.kind == "shared":
+        chunks.SIZE = 64  # what one operation then took at a time
+    update = _update(what)
+    with FlopCounterMode(display=False) as counter:
+        update()  # without the pool, because the counter sees one thread
+    count = what.threads or cores()
+    with ExitStack() as stack:
+        if what.kind == "ours":
+            stack.enter_context(threads.use(count))
+        else:
+            torch.set_num_threads(count)
+        link.send(counter.get_total_flops())
+        while True:
+            try:
+                link.recv()
+            except EOFError:
+                return
+            update()
+            link.send("done")
+
+
+def _update(what: What) -> Callable[[], None]:
+    if what.kind == "product":
+        a, b = torch.randn(2, _PRODUCT, _PRODUCT)
+        return lambda: cast(None, a @ b)
     config = make_config(what.agent, preset=what.preset)
     size = what.batch_size or config.agent.batch_size
-    config = replace(config, agent=replace(config.agent, batch_size=size, mixed_precision=what.mixed_precision))
+    setup = Setup((3 * config.env.frame_stack, config.env.size, config.env.size), ACTION_DIM, action_repeat=4)
+    settings = replace(config.agent, batch_size=size, mixed_precision=what.mixed_precision)
+    agent = cast(Any, make_agent(what.agent, setup, settings, config.objective))
     with tempfile.TemporaryDirectory() as folder:
-        replay = filled_replay(Path(folder), obs_shape(config), episodes=2)
-        _own.append(Updates(config, replay, ACTION_DIM, what.plain))
+        replay = filled_replay(Path(folder), setup.obs_shape, episodes=2)
+        batch = agent.sample(replay, np.random.default_rng(0))
         replay.close()
+    once = partial(PlainUpdate(agent).update, batch) if what.kind == "plain" else partial(agent.update, batch, 0)
 
+    def updates() -> None:
+        for _ in range(PERIOD):
+            once()
 
-def _update() -> None:
-    _own[0]()
-
-
-def obs_shape(config: RunConfig) -> tuple[int, int, int]:
-    return 3 * config.env.frame_stack, config.env.size, config.env.size
+    return updates
 
 
 def filled_replay(

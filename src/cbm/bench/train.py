@@ -6,13 +6,12 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from cbm.bench import Row, alternate
+from cbm.bench import Row
 from cbm.config import EnvConfig, RunConfig, make_config
 from cbm.config.build import resolve_machine, thread_count
 from cbm.learning import threads
@@ -27,6 +26,7 @@ from cbm.training.session import Saver, Session
 _TASK = "cartpole-swingup"
 _STORED = 100_000  # steps in replay when a checkpoint is timed
 _STEPS = 20_000  # environment steps whose time is compared with and without overlap
+DEMO_STEPS = 125_000  # of `make demo`
 
 
 def rows(quick: bool = False, report: Callable[[str], None] = lambda part: None) -> Iterator[Row]:
@@ -37,6 +37,10 @@ def rows(quick: bool = False, report: Callable[[str], None] = lambda part: None)
     for rate in (laptop.agent.updates_per_step, 0.25):
         report(f"steps with and without overlap, {rate} updates a step")
         yield overlap_row(replace(laptop, agent=replace(laptop.agent, updates_per_step=rate)), rounds)
+    with tempfile.TemporaryDirectory() as directory:
+        report("a short run as in make demo")
+        share = share_of_evaluation(laptop, Path(directory) / "run", DEMO_STEPS, updates=20 if quick else 60)
+        yield Row("share of evaluation and analysis in make demo", _TASK, share, None, None, "<= 0.15", share)
     with tempfile.TemporaryDirectory() as directory:
         report("a short run")
         share = share_outside_update(paper, Path(directory) / "run", updates=20 if quick else 60)
@@ -55,24 +59,28 @@ def overlap_row(config: RunConfig, rounds: int, updates: int = 12) -> Row:
     with ExitStack() as stack:
         keep_freed_memory()
         stack.enter_context(threads.use(thread_count(config.training.threads)))
-        sides = [_Side(config, overlap, updates, stack) for overlap in (True, False)]
-        turns = [turn / updates for turn in alternate(*sides, rounds=rounds)]
-    ours, reference = (side.seconds_of(_STEPS, turn) for side, turn in zip(sides, turns, strict=True))
+        sides = [_Side(config, overlap, stack) for overlap in (True, False)]
+        for _ in range(rounds):
+            for side in sides:
+                side.train(updates)
+    ours, reference = (side.seconds_of(_STEPS) for side in sides)
     rate = config.agent.updates_per_step
     what = f"seconds of {_STEPS:,} steps with overlap against without, laptop, {rate:g} updates a step"
-    details = {"seconds an update, ours": turns[0], "seconds an update, reference": turns[1]}
+    details = {
+        f"seconds an update, {name}": side.round for name, side in zip(("ours", "reference"), sides, strict=True)
+    }
     return Row(what, _TASK, ours, reference, ours / reference, "<= 0.85", ours / reference, details)
 
 
 class _Side:
-    """A run just after its seed steps, without evaluations and records; called, it makes `updates` and their steps."""
+    """A run just after its seed steps, without evaluations and records."""
 
-    def __init__(self, config: RunConfig, overlap: bool, updates: int, stack: ExitStack) -> None:
-        self._repeat, self._updates = config.env.action_repeat or 1, updates
+    def __init__(self, config: RunConfig, overlap: bool, stack: ExitStack) -> None:
+        self._repeat = config.env.action_repeat or 1
         self._seed_steps = config.training.seed_steps
         settings = replace(config.training, overlap=overlap, seed_steps=300 * self._repeat, replay_capacity=10_000)
         self._config = resolve_machine(replace(config, training=settings))
-        self._clock = Stopwatch()
+        self._clock, self._rounds = Stopwatch(), list[float]()
         self._collector = Collector(self._config, self._clock)
         stack.callback(self._collector.close)
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -81,10 +89,12 @@ class _Side:
         for _ in range(299):
             self._step()
         self._seed_step = (time.perf_counter() - start) / 299
+        self.train(3)
+        self._rounds.clear()
 
-    def __call__(self) -> None:
-        at = self._session.at
-        until = at.updates + self._updates
+    def train(self, updates: int) -> None:
+        at, start = self._session.at, time.perf_counter()
+        until = at.updates + updates
         while at.updates < until:
             before = at.updates
             learn(self._session, self._config, self._clock)
@@ -92,38 +102,83 @@ class _Side:
                 self._step()
         while self._collector.ahead:  # or the other side would pay for them
             self._step()
+        self._rounds.append((time.perf_counter() - start) / updates)
 
     def _step(self) -> None:
         self._session.store(self._collector.take(self._session.at.env_step))
 
-    def seconds_of(self, env_steps: int, turn: float) -> float:
-        """With `turn` seconds for an update and the steps that belong to it."""
+    @property
+    def round(self) -> float:
+        """Seconds of an update and the steps that belong to it, in the median turn."""
+        return sorted(self._rounds)[len(self._rounds) // 2]
+
+    def seconds_of(self, env_steps: int) -> float:
         updates = (env_steps - self._seed_steps) / self._repeat * self._config.updates_per_agent_step
-        return self._seed_steps / self._repeat * self._seed_step + updates * turn
+        return self._seed_steps / self._repeat * self._seed_step + updates * self.round
 
 
-def share_outside_update(config: RunConfig, out: Path, updates: int) -> float:
-    """Of the time from one evaluation to the next, the part that is not spent in `agent.update`: from a short run."""
-    repeat, every = config.env.action_repeat or 1, round(1.0 / min(1.0, config.updates_per_agent_step))
+@dataclass(frozen=True)
+class Costs:
+    """Seconds, from a short run."""
+
+    step: float  # an agent step with its updates, all told
+    update: float  # what of that is spent in `agent.update`
+    seed_step: float
+    evaluation: float  # not the first: the workers are up
+    analysis: float  # the same
+    checkpoint: float
+    first: float  # what the first evaluation and analysis take longer
+
+
+def costs(config: RunConfig, out: Path, updates: int) -> Costs:
+    """Train a little with this configuration."""
+    assert config.env.action_repeat is not None
+    repeat, every = config.env.action_repeat, round(1.0 / min(1.0, config.updates_per_agent_step))
     warmup, seed_steps = 5 * every, 50 * repeat
     settings = replace(
         config.training,
         seed_steps=seed_steps,
         total_steps=seed_steps + (warmup + updates * every) * repeat,
         log_every=warmup * repeat,
-        analyze_every=0,
         film=False,
     )
     train(replace(config, training=settings), out, quiet=True)
     lines = read_lines(out / "timings.jsonl")
-    warm, last, end = next(line for line in lines if line["agent_step"] >= 50 + warmup), lines[-2], lines[-1]
+    warm = next(line for line in lines if line["agent_step"] >= 50 + warmup)
+    at_start, first, last, end = (line["seconds"] for line in (lines[0], warm, lines[-2], lines[-1]))
+    steps = lines[-2]["agent_step"] - warm["agent_step"]
 
-    def spent(part: str, before: dict[str, Any], after: dict[str, Any]) -> float:
-        return after["seconds"].get(part, 0.0) - before["seconds"].get(part, 0.0)
+    def spent(part: str, before: dict[str, float], after: dict[str, float]) -> float:
+        return after.get(part, 0.0) - before.get(part, 0.0)
 
-    intervals = config.training.eval_every / repeat / (last["agent_step"] - warm["agent_step"])
-    apart = spent("evaluate", last, end) + last["seconds"]["checkpoint"]  # not the first evaluation: the workers are up
-    return 1.0 - intervals * spent("update", warm, last) / (intervals * spent("all", warm, last) + apart)
+    evaluation, analysis = spent("evaluate", last, end), spent("analyze", last, end)
+    return Costs(
+        step=spent("all", first, last) / steps,
+        update=spent("update", first, last) / steps,
+        seed_step=(first["act"] + first["environment"]) / warm["agent_step"],
+        evaluation=evaluation,
+        analysis=analysis,
+        checkpoint=last["checkpoint"],
+        first=at_start["evaluate"] - evaluation + at_start.get("analyze", 0.0) - analysis,
+    )
+
+
+def share_outside_update(config: RunConfig, out: Path, updates: int) -> float:
+    """Of the time from one evaluation to the next, the part that is not spent in `agent.update`."""
+    found = costs(replace(config, training=replace(config.training, analyze_every=0)), out, updates)
+    interval = config.training.eval_every / (config.env.action_repeat or 1)
+    return 1.0 - interval * found.update / (interval * found.step + found.evaluation + found.checkpoint)
+
+
+def share_of_evaluation(config: RunConfig, out: Path, total_steps: int, updates: int) -> float:
+    """Of the time of a whole run of `total_steps`, the part that evaluations and analyses take."""
+    found, settings, repeat = costs(config, out, updates), config.training, config.env.action_repeat or 1
+    evaluations, analyses = (
+        1 + -(-total_steps // every) for every in (settings.eval_every, settings.analyze_every or total_steps)
+    )
+    apart = found.first + evaluations * found.evaluation + analyses * found.analysis
+    steps = (total_steps - settings.seed_steps) / repeat * found.step + settings.seed_steps / repeat * found.seed_step
+    return apart / (apart + steps)
 
 
 def checkpoint_seconds(config: RunConfig, run: RunDir, rounds: int) -> float:

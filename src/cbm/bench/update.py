@@ -1,20 +1,20 @@
-"""`cbm bench update`: one learning step against a plain one, in bfloat16, on one and two threads; what replay costs.
+"""`cbm bench update`: one learning step against a plain one, on one and two threads, alone and beside another process.
 
-Both sides of every figure take turns in one run.
+Both sides of every figure take turns in one run. And what replay costs.
 """
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from contextlib import closing
 from pathlib import Path
 from time import perf_counter
 
 import numpy as np
 
 from cbm.bench import Row, alternate, speedup
-from cbm.bench.side import EPISODE, PERIOD, What, filled_replay, side
+from cbm.bench.side import EPISODE, PERIOD, Competitor, Side, What, filled_replay
 
 OBS_SHAPE = (9, 84, 84)
 BFLOAT16_BAR = ">= 1.2"  # on processors that have it; others emulate it
@@ -23,31 +23,104 @@ BFLOAT16_BAR = ">= 1.2"  # on processors that have it; others emulate it
 def rows(quick: bool = False, report: Callable[[str], None] = lambda what: None) -> Iterator[Row]:
     """Every figure. `quick` stores and repeats less, with smaller batches, for tests."""
     size, rounds = (8, 1) if quick else (None, 5)
-    report("replay")
-    yield from replay_rows(2_000 if quick else 200_000)
+    for part in (replay_rows, plain_rows, bfloat16_rows, thread_rows, busy_rows):
+        report(part.__name__.removesuffix("_rows"))
+        yield from part(size, rounds)
+
+
+def plain_rows(size: int | None, rounds: int) -> Iterator[Row]:
+    """Updates at the paper's sizes against plain ones."""
     for name, bar in (("drqv2+cbm", ">= 4"), ("drq+cbm", ">= 3.5")):
-        report(f"{name} against a plain update")
-        own = What(agent=name, batch_size=size)
-        what = f"update of {name}, `paper`, against a plain one"
-        yield _against(what, own, replace(own, plain=True), bar, rounds)
-    report("bfloat16")
-    what = "update of drqv2+cbm, `paper`, in bfloat16 against 32 bits"
-    own = What(batch_size=size)
-    yield _against(what, replace(own, mixed_precision=True), own, BFLOAT16_BAR, rounds)
-    report("threads")
-    two = What(preset="laptop", threads=2, batch_size=size)
-    what = "update of drqv2+cbm, `laptop`, two threads, against one"
-    yield _against(what, two, replace(two, threads=1), ">= 1.45", 5 * rounds)
+        with Side(What(agent=name, batch_size=size)) as own, Side(What("plain", agent=name, batch_size=size)) as plain:
+            yield _speedup(f"update of {name}, `paper`, against a plain one", own, plain, bar, rounds)
 
 
-def _against(what: str, own: What, other: What, bar: str, rounds: int) -> Row:
-    with side(own) as ours, side(other) as reference:
-        seconds, other_seconds = alternate(ours, reference, rounds=rounds, warmup=2)
-    return speedup(f"{what}, seconds", "all", seconds / PERIOD, other_seconds / PERIOD, bar)
+def bfloat16_rows(size: int | None, rounds: int) -> Iterator[Row]:
+    with Side(What(batch_size=size, mixed_precision=True)) as own, Side(What(batch_size=size)) as other:
+        what = "update of drqv2+cbm, `paper`, in bfloat16 against 32 bits"
+        yield _speedup(what, own, other, BFLOAT16_BAR, rounds)
 
 
-def replay_rows(stored: int, draws: int = 50) -> Iterator[Row]:
+def _speedup(what: str, own: Side, other: Side, bar: str, rounds: int) -> Row:
+    seconds, reference = (t / PERIOD for t in alternate(own, other, rounds=rounds, warmup=2))
+    return speedup(f"{what}, seconds", "all", seconds, reference, bar)
+
+
+def thread_rows(size: int | None, rounds: int) -> Iterator[Row]:
+    """Two threads against operations that two share, against one, and against the rate of a product of matrices."""
+    for preset in ("laptop", "paper"):
+        with (
+            Side(What("ours", preset, 2, batch_size=size)) as ours,
+            Side(What("shared", preset, 2, batch_size=size)) as shared,
+            Side(What("ours", preset, 1, batch_size=size)) as one,
+            Side(What("product", threads=2)) as product,
+        ):
+            sides, turns = (ours, shared, one, product), rounds * (5 if preset == "laptop" else 1)
+            times = alternate(*sides, rounds=turns, warmup=2)
+        what = f"update of drqv2+cbm, `{preset}`, two threads"
+        seconds, shared_seconds, one_seconds, _ = (t / PERIOD for t in times)
+        if preset == "laptop":
+            yield speedup(f"{what}, against operations that two share, seconds", "all", seconds, shared_seconds, ">= 1")
+            yield speedup(f"{what}, against one, seconds", "all", seconds, one_seconds, ">= 1.45")
+        rate, best = ours.operations / times[0] / 1e9, product.operations / times[-1] / 1e9
+        details = {"seconds": seconds, "seconds_shared": shared_seconds, "seconds_on_one_thread": one_seconds}
+        yield Row(
+            f"{what}, against a product of matrices, GFLOP/s",
+            "all",
+            rate,
+            best,
+            rate / best,
+            ">= 0.75",
+            rate / best,
+            details,
+        )
+
+
+def busy_rows(size: int | None, rounds: int) -> Iterator[Row]:
+    """How much longer an update takes next to a process that never stops computing; the same for shared operations."""
+    for nice, bar in ((10, "<= 2"), (0, "<= 2.5")):
+        competitor = Competitor(nice)
+        with (
+            closing(competitor),
+            Side(What("ours", "laptop", 2, batch_size=size)) as ours,
+            Side(What("shared", "laptop", 2, batch_size=size)) as shared,
+        ):
+            alone: dict[Side, list[float]] = {ours: [], shared: []}
+            beside: dict[Side, list[float]] = {ours: [], shared: []}
+            for _ in range(rounds):
+                for side in (ours, shared):
+                    alone[side] += _calls(side)
+                with competitor:
+                    for side in (ours, shared):
+                        beside[side] += _calls(side)
+        quiet, busy = np.median(alone[ours]) / PERIOD, np.mean(beside[ours]) / PERIOD
+        details = {"shared_alone": np.median(alone[shared]) / PERIOD, "shared_beside": np.mean(beside[shared]) / PERIOD}
+        yield Row(
+            f"update of drqv2+cbm, `laptop`, two threads, beside a process at nice {nice}, against alone, seconds",
+            "all",
+            float(busy),
+            float(quiet),
+            float(busy / quiet),
+            bar,
+            float(busy / quiet),
+            {name: float(value) for name, value in details.items()},
+        )
+
+
+def _calls(side: Side, seconds: float = 1.5) -> list[float]:
+    """Seconds of calls, after a first one, for about this long."""
+    side()
+    times: list[float] = []
+    while not times or sum(times) < seconds:
+        start = perf_counter()
+        side()
+        times.append(perf_counter() - start)
+    return times
+
+
+def replay_rows(size: int | None, rounds: int, draws: int = 50) -> Iterator[Row]:
     """Milliseconds to sample a batch for `drqv2+cbm`, and bytes on disk per transition."""
+    stored = 200_000 if size is None else 2_000
     with tempfile.TemporaryDirectory() as folder:
         replay = filled_replay(Path(folder), OBS_SHAPE, stored // EPISODE)
         generator = np.random.default_rng(0)
