@@ -1,6 +1,7 @@
 """The assault on the program: `make assault`. Prints how many tries of each attack were held, and why others were not.
 
-python tests/assault/run.py [--kills N] [--damages N] [--words N] [--requests N] [--few_files N] [--first N]
+python tests/assault/run.py [--kills N] [--damages N] [--words N] [--hostile N] [--requests N] [--few_files N]
+                            [--first N]
 
 Kills and damages are drawn by their numbers: --first 1000 tries others than those of last time.
 """
@@ -80,6 +81,14 @@ def few_files(folder: Path, count: int) -> Iterator[Try]:
         yield 1, None if outcome.status == 0 else outcome.text
 
 
+def hostile(folder: Path, count: int) -> Iterator[Try]:
+    from hostile import Host
+
+    host = Host(folder)
+    for number in range(FIRST, FIRST + count):
+        yield 1, host.attack(number)
+
+
 def requests(folder: Path, count: int) -> Iterator[Try]:
     """So many readers of `cbm watch` at once."""
     import threading
@@ -125,6 +134,7 @@ ATTACKS: dict[str, tuple[Callable[[Path, int], Iterator[Try]], int, str]] = {
     "kills": (kills, 100, "kill -9 at a random moment, resumed: the same bits"),
     "damages": (damages, 500, "a damaged file: works, falls back, or one clear error"),
     "words": (words, 500, "a wrong command line: one clear error"),
+    "hostile": (hostile, 100, "a hostile run on the page and in cbm watch: no script, no foreign file"),
     "requests": (requests, 200, "readers of cbm watch at once: all answered within seconds"),
     "few_files": (few_files, 1, "training before videos with 256 open files at most"),
 }

@@ -11,7 +11,7 @@ import pytest
 
 @pytest.mark.timeout(1_800)
 def test_a_few_tries_of_each_attack_are_held() -> None:
-    words = ["--kills", "1", "--damages", "5", "--words", "25", "--requests", "100"]
+    words = ["--kills", "1", "--damages", "5", "--words", "25", "--hostile", "6", "--requests", "100"]
     command = [sys.executable, str(Path(__file__).parent / "run.py"), *words]
     result = subprocess.run(command, capture_output=True, text=True)
     assert result.returncode == 0, result.stdout + result.stderr

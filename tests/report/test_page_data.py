@@ -12,7 +12,7 @@ from PIL import Image
 from cbm.cli import main
 from cbm.envs.rendering.film import write_film
 from cbm.report.data import POINTS, run_data
-from cbm.report.media import embed, media_of, read_embedding, shrink_film
+from cbm.report.media import embed, media_of, poster, read_embedding, shrink_film
 from cbm.report.page import to_json
 from cbm.runs.labels import label_runs
 from cbm.runs.read import load_runs
@@ -123,6 +123,19 @@ def test_a_film_is_made_smaller_and_stays_a_film(tmp_path):
         assert sum(1 for _ in film.decode(stream)) == 20
     with pytest.raises(ValueError, match="not a film"):
         shrink_film(b"no film at all")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b'<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><script>alert(1)</script></svg>',
+        b"#EXTM3U\n#EXTINF:1,\nfile:///etc/hostname\n#EXT-X-ENDLIST\n",  # a playlist, which FFmpeg would follow
+    ],
+)
+def test_only_an_mp4_is_a_film(content):
+    assert poster(content) is None
+    with pytest.raises(ValueError, match="not a film"):
+        shrink_film(content)
 
 
 def test_what_does_not_fit_is_made_smaller_and_then_left_out_the_best_run_last(tmp_path):

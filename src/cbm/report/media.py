@@ -239,12 +239,12 @@ def poster(film: bytes) -> bytes | None:
     import av
 
     try:
-        with av.open(io.BytesIO(film)) as source:
+        with av.open(io.BytesIO(film), format="mp4") as source:  # no playlist, which could name any file
             stream = source.streams.video[0]
             if stream.width * stream.height > _MOST_FILM_PIXELS:
                 return None
             picture = next(source.decode(video=0)).to_image()
-    except (av.FFmpegError, IndexError, StopIteration, ValueError):
+    except (av.FFmpegError, IndexError, StopIteration, ValueError, AttributeError):  # the last: no decoder for it
         return None
     output = io.BytesIO()
     scale = min(1.0, _POSTER_WIDTH / picture.width)
@@ -259,7 +259,7 @@ def shrink_film(data: bytes) -> bytes:
 
     output = io.BytesIO()
     try:
-        with av.open(io.BytesIO(data)) as source, av.open(output, "w", format="mp4") as target:
+        with av.open(io.BytesIO(data), format="mp4") as source, av.open(output, "w", format="mp4") as target:
             old = source.streams.video[0]
             scale = min(1.0, _FILM_HEIGHT / old.height)
             width, height = (max(2, round(side * scale / 2) * 2) for side in (old.width, old.height))
@@ -269,7 +269,7 @@ def shrink_film(data: bytes) -> bytes:
             for frame in source.decode(old):
                 target.mux(new.encode(frame.reformat(width, height, "yuv420p")))
             target.mux(new.encode())
-    except (av.FFmpegError, IndexError) as error:
+    except (av.FFmpegError, IndexError, AttributeError, ZeroDivisionError) as error:
         raise ValueError(f"not a film: {error}") from None
     small = output.getvalue()
     return small if len(small) < len(data) else data
