@@ -90,7 +90,7 @@ def _become(words: list[str], folder: Path, output: int, before: Callable[[], No
         os.dup2(output, 1)
         os.dup2(output, 2)
         sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115 - until the process ends
-        sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115
+        sys.stderr = open(2, "w", errors="backslashreplace", closefd=False)  # noqa: SIM115 - as Python has it
         os.chdir(folder)
         if before is not None:
             before()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
@@ -14,6 +15,7 @@ from cbm.agents import agent_names
 from cbm.cli import VERBS, main
 from cbm.config import make_config
 from cbm.schema.tree import table
+from toy import cbm, tiny_options
 
 
 def test_without_a_verb_it_lists_them(capsys):
@@ -25,6 +27,23 @@ def test_without_a_verb_it_lists_them(capsys):
 def test_a_mistyped_verb_names_the_nearest(capsys):
     assert main(["docter"]) == 2
     assert "Did you mean `cbm doctor`?" in capsys.readouterr().err
+
+
+def test_a_name_that_is_not_utf8_is_refused_at_once(tmp_path, capsys):
+    name = str(tmp_path / "run\udcff")
+    assert main(["train", "--out", name]) == 2
+    assert repr(name) in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_is_not_utf8_is_no_traceback(tmp_path):
+    folder = os.fsencode(tmp_path) + b"/odd\xff"
+    os.mkdir(folder)
+    for words in (["preview", "--task", "cartpole-swingup", "-o", "sheet.png"], ["train", *tiny_options()]):
+        done = cbm(*words, cwd=folder, errors="replace")
+        text, _ = done.communicate(timeout=120)
+        assert "Traceback" not in text
+        assert done.returncode in (0, 1)
 
 
 @pytest.mark.parametrize("verb", VERBS)

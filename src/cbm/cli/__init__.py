@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import gc
+import io
 import signal
 import sys
 import tempfile
@@ -53,6 +54,8 @@ _SMALLER = "Try a smaller --agent.batch_size, --agent.hidden_dim or --env.size, 
 def main(argv: list[str] | None = None) -> int:
     """Run one verb; exit status 2 for a mistake on the command line, 1 for anything else that a person can fix."""
     argv = sys.argv[1:] if argv is None else argv
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a name that is not UTF-8, or a terminal that cannot write every sign
+        sys.stdout.reconfigure(errors="backslashreplace")  # as Python itself does for stderr
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.default_int_handler)  # see `leave_current_folder`
     if not argv or argv[0] in ("-h", "--help", "help"):
@@ -69,6 +72,10 @@ def main(argv: list[str] | None = None) -> int:
         hint = f" Did you mean `cbm {near[0]}`?" if near else ""
         print(f"cbm: there is no verb {name!r}.{hint}\n\n{_usage()}", file=sys.stderr)
         return 2
+    for word in rest:
+        if any("\ud800" <= sign <= "\udfff" for sign in word):  # how Python keeps a byte that it could not decode
+            print(f"cbm {name}: {word!r} is not UTF-8. Give or make another name.", file=sys.stderr)
+            return 2
     verb = VERBS[name]
     atexit.register(gc.freeze)  # the collection at Python's end then skips all that is loaded: 0.8 s after training
     try:
@@ -100,6 +107,8 @@ def _explain(error: Exception) -> str | None:
         return f"{error.filename}: {error.strerror or error}" if error.filename else str(error.strerror or error)
     if isinstance(error, ModuleNotFoundError) and error.name is not None and not error.name.startswith("cbm"):
         return f"it needs {error.name}: {TRAIN_HINT}"
+    if isinstance(error, UnicodeEncodeError):  # the folder that it runs in, or one in a file
+        return f"a name is not UTF-8: {error.object!r}. Rename that file or folder."
     full = isinstance(error, RuntimeError) and any(words in str(error) for words in _NO_MEMORY)
     if full or isinstance(error, MemoryError):
         return f"there is not enough memory. {_SMALLER}"
