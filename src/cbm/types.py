@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 Metrics = dict[str, Tensor]  # detached scalars; `.item()` is the logger's business
 Losses = dict[str, Tensor]  # scalars with a graph, by name
 Policy = Callable[[Tensor], Tensor]  # latent (B, D) -> action (B, A) in [-1, 1]
-Memory = tuple[np.ndarray, ...]  # of an agent that has one, between two calls of `predict`
+Memory = tuple[np.ndarray, ...]  # what an agent remembers between two calls of `predict`
 
-_TRAINED = 10**12  # an environment step at which every schedule of exploration has ended
+_TRAINED = 10**12  # an environment step beyond the end of every exploration schedule
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Sequences:
 
 
 def send(tensor: Tensor, device: torch.device) -> Tensor:
-    """The tensor on `device`. To a GPU through pinned memory, so that nobody waits for it."""
+    """The tensor on `device`. It goes to a GPU through pinned memory, so that nothing waits for the copy."""
     if tensor.device.type != "cpu" or device.type != "cuda":
         return tensor.to(device)
     if torch.cuda.is_available() and not tensor.is_pinned():
@@ -70,7 +70,7 @@ def send(tensor: Tensor, device: torch.device) -> Tensor:
 
 
 def _sent(batch: Batch | Sequences, device: torch.device) -> dict[str, Tensor]:
-    """Every tensor of `batch` on `device`. Observations are views of the same frames, which go there once."""
+    """Every tensor of `batch` on `device`. Observations are views of the same frames, which are sent once."""
     there: dict[int, Tensor] = {}
 
     def sent(tensor: Tensor) -> Tensor:
@@ -98,10 +98,10 @@ class PrototypeSpace:
 
 
 class Objective(nn.Module):
-    """Losses that own the encoder: the critic's gradient stops before the latent of an agent that carries one.
+    """Losses that own the encoder: in an agent that has an objective, the critic's gradient stops at the latent.
 
-    Methods whose authors let the critic train the encoder too say `blocks_critic = False`. All that must survive a
-    crash lies in its `state_dict` (a random state too, by `get_extra_state`).
+    Methods whose authors let the critic train the encoder too set `blocks_critic = False`. Everything that must
+    survive a crash belongs in `state_dict`, including a random state (through `get_extra_state`).
     """
 
     weights: Mapping[str, float]  # the same keys as the losses
@@ -119,22 +119,22 @@ class Objective(nn.Module):
 
 
 class Acts(Protocol):
-    """All that it takes to play an episode."""
+    """What it takes to play an episode."""
 
     def act(self, obs: np.ndarray, env_step: int = 0, explore: bool = False) -> np.ndarray:
         """The action (A,) in [-1, 1] for a uint8 observation (C, H, W), or (N, A) for (N, C, H, W).
 
-        To play, the observation is enough. Training explores, at an environment step that schedules depend on.
+        To play, the observation is enough. Training explores, and exploration schedules depend on `env_step`.
         """
         ...
 
 
 class Agent(Acts, Protocol):
-    """What the training loop, the evaluation and users know of an agent. A class that derives from it gets `predict`
-    for an agent without a memory."""
+    """What the training loop, evaluation and users rely on. A class that derives from it inherits a `predict` that
+    suits agents without a memory."""
 
     def begin_episode(self) -> None:
-        """The next observation is the first of an episode. An agent with a memory forgets; to others it is the same."""
+        """The next observation is the first of an episode. An agent with a memory forgets; others do nothing."""
         return None  # not abstract
 
     def predict(
@@ -144,16 +144,16 @@ class Agent(Acts, Protocol):
         episode_start: np.ndarray | None = None,
         deterministic: bool = True,
     ) -> tuple[np.ndarray, Memory | None]:
-        """The action and the memory, called as in Stable-Baselines3, of which `evaluate_policy` works too.
+        """The action and the memory. Called as in Stable-Baselines3, so its `evaluate_policy` works too.
 
         Unlike there, the default is to play without exploration. `deterministic=False` explores as at the end of
-        training. An agent with a memory (`tpc`) takes the one it returned as `state` with the next observation, and
-        begins anew without one, or where `episode_start` is true. Others return None.
+        training. With an agent that has a memory (`tpc`), pass the memory it returned as `state` with the next
+        observation; it starts afresh without one, or where `episode_start` is true. Other agents return None.
         """
         return self.act(observation, _TRAINED, explore=not deterministic), None
 
     def sample(self, replay: Replay, generator: np.random.Generator) -> Any:
-        """What `update` needs from replay: a `Batch`, `Sequences`, or what an agent of another package makes."""
+        """What `update` needs from replay: a `Batch`, `Sequences`, or whatever an agent of another package needs."""
         ...
 
     def update(self, batch: Any, env_step: int) -> Metrics:
@@ -177,10 +177,10 @@ class Agent(Acts, Protocol):
 
 @runtime_checkable
 class Recurrent(Protocol):
-    """What may have a memory: what it does depends on all observations since the episode began."""
+    """An agent that may have a memory: its actions depend on all observations since the episode began."""
 
     def begin_episode(self) -> None:
-        """Forget: the next observation is the first of an episode. What is remembered is in `state_dict`."""
+        """Forget: the next observation is the first of an episode. The memory is part of `state_dict`."""
         ...
 
 
@@ -195,11 +195,11 @@ class Deployable(Protocol):
 
 @runtime_checkable
 class ActsApart(Protocol):
-    """An agent of which a copy can act while it learns: what `training.overlap` needs.
+    """An agent whose copy can act while it learns: what `training.overlap` needs.
 
-    `acting` names its attributes that `act` reads and `update` changes, all of them modules; `generator` gives all
-    random numbers of `act`. One with a memory keeps that in an attribute `memory`, which `act` replaces and does not
-    change in place.
+    `acting` names the attributes that `act` reads and `update` changes; all of them are modules. All random numbers of
+    `act` come from `generator`. An agent with a memory keeps it in the attribute `memory`, which `act` replaces instead
+    of changing it in place.
     """
 
     acting: Sequence[str]

@@ -1,1 +1,1 @@
-"""What the operating system gives: processes and files, used with care."""
+"""What the operating system provides: processes and files, used with care."""

@@ -12,15 +12,15 @@ from multiprocessing.connection import Connection
 
 from cbm.system.current_folder import without_current_folder
 
-PYTHON = (sys.executable, "-P")  # -P: no folder is put on the path unasked
+PYTHON = (sys.executable, "-P")  # -P: put no folder on the path by default
 
 
 def start(module: str) -> tuple[subprocess.Popen[bytes], Connection]:
-    """A process that calls `serve(handle)` of a module with its end of a socket, and our end.
+    """A process that calls `serve(handle)` of a module with its end of a socket, and our end of it.
 
-    A fresh interpreter: a fork would inherit GL contexts and PyTorch's threads, and multiprocessing's spawn runs the
-    caller's script again, which a notebook does not have and a script must be written for. With a session of its own,
-    so that Ctrl-C reaches the parent only, which decides.
+    It is a fresh interpreter. A fork would inherit GL contexts and PyTorch's threads. The spawn of multiprocessing runs
+    the caller's script again, but a notebook has none and a script must be written for it. The process has a session of
+    its own, so that Ctrl-C reaches only the parent, which decides what happens.
     """
     ours, theirs = socket.socketpair()
     with theirs:
@@ -32,7 +32,7 @@ def start(module: str) -> tuple[subprocess.Popen[bytes], Connection]:
 
 
 def end(process: subprocess.Popen[bytes], patience: float) -> None:
-    """Wait for a process whose socket was closed, which ends it where it is idle; after `patience` seconds, kill it."""
+    """Wait for a process whose socket was closed, which ends it if it is idle; after `patience` seconds, kill it."""
     try:
         process.wait(timeout=patience)
     except subprocess.TimeoutExpired:
@@ -47,7 +47,7 @@ def environment() -> dict[str, str]:
 
 @contextmanager
 def outside() -> Iterator[None]:
-    """Away from the current folder, for libraries that look into it by themselves; in that of Python's own modules."""
+    """Leave the current folder for that of Python's own modules: some libraries look into the current one unasked."""
     here = os.getcwd()
     os.chdir(os.path.dirname(os.__file__))
     try:

@@ -6,5 +6,5 @@ import os
 
 
 def cores() -> int:
-    """A container or a scheduler can set this below what the machine has."""
+    """The number of cores; a container or a scheduler may allow fewer than the machine has."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

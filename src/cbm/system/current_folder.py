@@ -1,7 +1,7 @@
-"""Modules never come from the current folder. This one runs first, so it imports only what Python has loaded already.
+"""Never import modules from the current folder. This module runs first, so it imports only what Python has loaded.
 
-`python -c` and `python -m` put the current folder first on the path. In a run that somebody else made, a file called
-numpy.py would then be run.
+`python -c` and `python -m` put the current folder first on the path. If that is a run that somebody else made, a file
+in it called numpy.py would be executed.
 """
 
 import os
@@ -9,7 +9,7 @@ import sys
 
 
 def leave_current_folder() -> None:
-    """Where this process is the program `cbm`: take no modules from the current folder, nor may what it starts."""
+    """If this process is the program `cbm`, neither it nor its children may import from the current folder."""
     program = os.path.basename(sys.argv[0]) if sys.argv else ""
     modules = {word.removeprefix("-m").split(".")[0] for word in sys.orig_argv}
     if program == "cbm" or (program == "-m" and "cbm" in modules):
@@ -18,11 +18,11 @@ def leave_current_folder() -> None:
         import signal
 
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C while modules load ends it without a traceback
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # no traceback on Ctrl-C while modules load
 
 
 def without_current_folder(path: list[str]) -> list[str]:
-    """`path` without the current folder, unless the user named that in PYTHONPATH, or runs a script that lies in it."""
+    """`path` without the current folder, unless the user named it in PYTHONPATH or runs a script that is in it."""
     here = os.getcwd()
     named = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
     script = getattr(sys.modules.get("__main__"), "__file__", None)

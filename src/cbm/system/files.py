@@ -1,8 +1,8 @@
 """Files that belong to a run: opened without following links, replaced whole or not at all.
 
-A run may come from somebody else, and a link in it may point to anything that its reader can read or write. So what
-lies below a run's folder is opened folder by folder, none of them by a link, and only where it is a regular file: a
-FIFO would block forever. `root` is the folder that the user has named, by a link or not.
+A run may come from somebody else, and a link in it may point to anything that its reader can read or write. So a path
+below a run's folder is opened folder by folder, without following links, and only if it is a regular file: a FIFO would
+block forever. `root` is the folder that the user has named; it may be a link.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from typing import Any
 
 from cbm.errors import CBMError
 
-_MOST_JSON = 16 << 20  # bytes of one object; ours have a few thousand
+_MAX_JSON = 16 << 20  # bytes of one object; ours have a few thousand
 _LINK = "is a symbolic link, and links in a run are not followed"
 
 
 class Unreadable(CBMError):
-    """A file that is not what it should be. `what` says it without the file's name."""
+    """A file that is not what it should be. `what` says why, without the file's name."""
 
     def __init__(self, path: Path, what: str) -> None:
         super().__init__(f"{path} {what}.")
@@ -32,7 +32,7 @@ class Unreadable(CBMError):
 
 
 def open_file(path: Path, root: Path, flags: int = os.O_RDONLY) -> int:
-    """A handle of the regular file `path` below `root`; an OSError where it is anything else, or behind a link."""
+    """A handle of the regular file `path` below `root`; an OSError if it is anything else, or behind a link."""
     folder = _open_folder(path.parent, root)
     try:
         handle = _open(path, path.name, flags | os.O_NONBLOCK, folder)
@@ -45,7 +45,7 @@ def open_file(path: Path, root: Path, flags: int = os.O_RDONLY) -> int:
 
 
 def read_file(path: Path, root: Path, limit: int | None = None) -> bytes:
-    """The whole content of `open_file`."""
+    """The content of a file opened by `open_file`; an OSError if it has more than `limit` bytes."""
     with os.fdopen(open_file(path, root), "rb") as file:
         if limit is not None and os.fstat(file.fileno()).st_size > limit:
             raise OSError(errno.EFBIG, f"has more than {limit >> 20} MB", str(path))
@@ -53,9 +53,9 @@ def read_file(path: Path, root: Path, limit: int | None = None) -> bytes:
 
 
 def read_object(path: Path, root: Path) -> dict[str, Any]:
-    """The JSON object in a small file. NaN and what is too large for a float become None."""
+    """The JSON object in a small file. NaN and numbers too large for a float become None."""
     try:
-        found = parse(read_file(path, root, _MOST_JSON), finite=True)
+        found = parse(read_file(path, root, _MAX_JSON), finite=True)
     except OSError as error:
         raise Unreadable(path, f"cannot be read ({error.strerror})") from None
     except ValueError:
@@ -66,7 +66,7 @@ def read_object(path: Path, root: Path) -> dict[str, Any]:
 
 
 def parse(text: bytes, finite: bool = False) -> Any:
-    """JSON, whatever it holds: a ValueError is all that it raises. `finite`: no infinity by way of 1e999 either."""
+    """The value of a JSON text; it raises nothing but ValueError. With `finite`, 1e999 does not become infinity."""
     try:
         if not finite:
             return json.loads(text, parse_constant=lambda name: None)
@@ -85,9 +85,9 @@ def _finite_int(text: str) -> int | None:
 
 
 def write_whole(path: Path, data: bytes, root: Path | None = None, sync: bool = False) -> None:
-    """Replace `path` by `data`, whole or not at all. Without a `root` the user has named `path`, link or not.
+    """Replace `path` by `data`, whole or not at all. Without a `root`, the user has named `path`; it may be a link.
 
-    Into a device or a pipe that the user has named, the data is simply written.
+    If the user has named a device or a pipe, the data is simply written to it.
     """
     if root is None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -99,7 +99,7 @@ def write_whole(path: Path, data: bytes, root: Path | None = None, sync: bool = 
     aside = path.with_name(f".{path.name}.{os.getpid()}")
     folder = _open_folder(path.parent, root)
     try:
-        with suppress(FileNotFoundError):  # of a process with our number that was killed
+        with suppress(FileNotFoundError):  # left by a killed process that had our process id
             os.unlink(aside.name, dir_fd=folder)
         try:
             with os.fdopen(_open(aside, aside.name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, folder), "wb") as file:
@@ -120,14 +120,15 @@ def write_whole(path: Path, data: bytes, root: Path | None = None, sync: bool = 
 
 @contextmanager
 def aside(path: Path) -> Iterator[Path]:
-    """A name beside `path` to write a file or a folder to. In the end it takes the place of `path`, or is removed.
+    """A temporary path next to `path` to write a file or a folder to. It replaces `path` in the end; on an error it is
+    removed.
 
-    For folders, and for files that another library writes. Files in a run of somebody else: `write_whole`.
+    For folders, and for files that another library writes. For files in somebody else's run, use `write_whole`.
     """
     made = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         yield made
-        if made.is_dir():  # which replaces no folder but an empty one
+        if made.is_dir():  # a folder can replace only an empty one
             remove(path)
         made.replace(path)
     finally:
@@ -136,7 +137,7 @@ def aside(path: Path) -> Iterator[Path]:
 
 
 def remove(path: Path) -> None:
-    """Whatever is there: a folder with all that is in it, of a link the link alone."""
+    """Remove a file, or a folder and everything in it. Of a link, only the link itself."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
@@ -144,7 +145,7 @@ def remove(path: Path) -> None:
 
 
 def check_output(path: Path, option: str = "-o") -> Path:
-    """An error where the user's `path` cannot be written to: before the work, not after it."""
+    """Raise an error if the user's `path` cannot be written to: before the work, not after it."""
     try:
         folder = path.parent
         if folder.exists() and not folder.is_dir():
@@ -163,7 +164,7 @@ def check_output(path: Path, option: str = "-o") -> Path:
 
 
 def check_folder(path: Path, option: str = "-o") -> Path:
-    """The same of a folder to write into."""
+    """The same for a folder to write into."""
     probe = path / f".cbm.{os.getpid()}"
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -176,7 +177,7 @@ def check_folder(path: Path, option: str = "-o") -> Path:
 
 
 def make_folder(path: Path, root: Path) -> Path:
-    """The folder `path` below `root`, made where it is missing; an OSError where it is a link."""
+    """The folder `path` below `root`, created if it is missing; an OSError if it is a link."""
     root.mkdir(parents=True, exist_ok=True)
     for part in reversed([path, *path.parents][: len(path.relative_to(root).parts)]):
         with suppress(FileExistsError):
@@ -186,7 +187,7 @@ def make_folder(path: Path, root: Path) -> Path:
 
 
 def list_folder(path: Path, root: Path) -> list[os.DirEntry[str]]:
-    """What lies in the folder `path` below `root`, by name; nothing if it is missing, an OSError if it is a link."""
+    """What is in the folder `path` below `root`, by name; nothing if it is missing, an OSError if it is a link."""
     try:
         os.close(_open_folder(path, root))
     except FileNotFoundError:
@@ -208,7 +209,7 @@ def _open_folder(path: Path, root: Path) -> int:
 
 
 def _open(path: Path, name: str, flags: int, folder: int) -> int:
-    """`name` in an open folder, itself not a link. `path` is what an error calls it."""
+    """Open `name` in an open folder, unless it is a link. `path` is for the error message."""
     try:
         return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644, dir_fd=folder)
     except OSError as error:

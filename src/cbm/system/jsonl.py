@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 from cbm.errors import CBMError
 from cbm.system.files import open_file, parse, read_file
 
-_TAIL = 1 << 16  # bytes, more than any line of ours
+_TAIL = 1 << 16  # bytes; longer than any line of ours
 
 
 class JsonLines:
-    """Such a file, opened for appending. A line is one write, so a crash cuts the last line at most."""
+    """Such a file, opened for appending. A line is one write, so a crash cuts at most the last line short."""
 
     def __init__(self, path: Path, root: Path) -> None:
         self._path = path
@@ -26,7 +26,7 @@ class JsonLines:
     def append(self, line: Mapping[str, Any]) -> None:
         data = (json.dumps(line) + "\n").encode()
         self._hash.update(data)
-        while data:  # a nearly full disk takes a part, then fails with ENOSPC on the rest
+        while data:  # a nearly full disk takes part of it, then fails with ENOSPC on the rest
             data = data[os.write(self._handle, data) :]
 
     @property
@@ -34,7 +34,7 @@ class JsonLines:
         return os.fstat(self._handle).st_size
 
     def state(self) -> dict[str, Any]:
-        """What a checkpoint must know of the file."""
+        """What a checkpoint must know about the file."""
         return {"bytes": self.length, "sha256": self._hash.hexdigest()}
 
     def go_back(self, state: Mapping[str, Any]) -> None:
@@ -52,7 +52,7 @@ class JsonLines:
         os.ftruncate(self._handle, length)
 
     def clear(self) -> None:
-        """Start over: a run that was killed before its first checkpoint left lines."""
+        """Start over: a run that was killed before its first checkpoint leaves lines behind."""
         os.ftruncate(self._handle, 0)
         self._hash = hashlib.sha256()
 
@@ -69,13 +69,13 @@ class JsonLines:
 class Lines(NamedTuple):
     """What such a file holds."""
 
-    good: list[tuple[int, Any]]  # the number of the line, from 1, and its value
-    broken: list[int]  # the numbers of those that are not JSON
-    cut: bool  # whether the last line lacks its end, as a crash leaves it or a process that writes it just now
+    good: list[tuple[int, Any]]  # line number, from 1, and value
+    broken: list[int]  # the numbers of lines that are not JSON
+    cut: bool  # whether the last line is incomplete: after a crash, or because a process is writing it right now
 
 
 def parse_lines(data: bytes) -> Lines:
-    """Every line by itself."""
+    """Parse every line on its own."""
     *whole, rest = data.split(b"\n")
     good: list[tuple[int, Any]] = []
     broken: list[int] = []
@@ -88,7 +88,10 @@ def parse_lines(data: bytes) -> Lines:
 
 
 def read_lines(path: Path, root: Path | None = None) -> list[dict[str, Any]]:
-    """The objects in the file, and nothing else of it; none if there is no file. `root`: its folder by default."""
+    """The JSON objects in the file; other lines are left out, and a missing file has none.
+
+    `root` is the file's folder by default.
+    """
     try:
         data = read_file(path, path.parent if root is None else root)
     except OSError:
