@@ -74,18 +74,18 @@ class Convolutions(nn.ModuleList):
         self.mixed_precision, self.pixel_offset, self.last_relu = mixed_precision, pixel_offset, last_relu
 
     def forward(self, obs: Tensor) -> Tensor:
-        first, *others = self
-        assert isinstance(first, nn.Conv2d)
-        assert first.bias is not None
-        # The input is pixels / 255 - 0.5. The first layer takes that over, which saves two passes over the images.
-        weight, bias = first.weight / 255.0, first.bias - self.pixel_offset * first.weight.sum(dim=(1, 2, 3))
-        x = channels_last(obs).to(weight.dtype)
-        with torch.autocast(obs.device.type, torch.bfloat16, enabled=self.mixed_precision, cache_enabled=False):
-            x = F.conv2d(x, weight, bias, first.stride)
-            for conv in others:
-                x = conv(F.relu_(x))
-            x = F.relu_(x) if self.last_relu else x
-        return x.to(weight.dtype).permute(0, 2, 3, 1).flatten(1)  # a view of channels-last memory: no copy
+        x, kind = channels_last(obs), torch.bfloat16 if self.mixed_precision else torch.float32
+        for number, conv in enumerate(self):
+            assert isinstance(conv, nn.Conv2d)
+            assert conv.bias is not None
+            weight, bias = conv.weight, conv.bias
+            if number == 0:  # its input is pixels / 255 - 0.5; taking that over saves two passes over the images
+                weight, bias = weight / 255.0, bias - self.pixel_offset * weight.sum(dim=(1, 2, 3))
+            else:
+                x = F.relu_(x)
+            x = F.conv2d(x.to(kind), weight.to(kind), bias.to(kind), conv.stride)
+        x = F.relu_(x) if self.last_relu else x
+        return x.float().permute(0, 2, 3, 1).flatten(1)  # a view of channels-last memory: no copy
 
 
 class Encoder(nn.Module):
