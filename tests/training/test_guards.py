@@ -81,7 +81,7 @@ def test_a_file_limit_is_explained_too(tmp_path: Path) -> None:
     process = cbm("train", *tiny_options(), "--out", tmp_path / "run", preexec_fn=limit)
     output = process.communicate(timeout=120)[0]
     assert process.returncode == 1, output
-    assert f"the disk of {tmp_path / 'run'} takes no larger file" in output
+    assert f"the disk of {tmp_path / 'run'} does not allow larger files" in output
 
 
 def test_a_picture_that_differs_on_resume_is_a_warning() -> None:

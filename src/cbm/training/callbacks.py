@@ -24,9 +24,9 @@ class LiveRun:
     def __init__(self, config: RunConfig, directory: Path, session: Session, stop: Stop) -> None:
         self.config, self.directory = config, directory
         self.agent: Agent = session.agent
-        """The agent that learns. `predict` and `encode` leave it as it is; what changes it changes the run."""
+        """The agent that learns. `predict` and `encode` leave it as it is; anything that changes it changes the run."""
         self.episode_return: float | None = None
-        """Of the last training episode that this process has seen end; None before the first."""
+        """Return of the last training episode that ended in this process; None before the first."""
         self._at, self._stop = session.at, stop
 
     @property
@@ -50,7 +50,7 @@ class LiveRun:
         return self._stop.reason
 
     def stop(self, reason: str = "a callback") -> None:
-        """End the run as Ctrl-C does: it is saved, and `cbm.resume` continues it. At its end this does nothing."""
+        """End the run as Ctrl-C does: it is saved, and `cbm.resume` continues it. Does nothing in a complete run."""
         if self.env_step < self.config.training.total_steps:
             self._stop.request(reason)
 
@@ -60,8 +60,8 @@ class Callback:
     `cbm.train` or `cbm.resume`.
 
     Callbacks run in the order of the list, in the process that trains, between two steps: training waits for them. They
-    draw random numbers from the program's generators, not from those of the run, so they do not change its result. An
-    error that one raises ends the run; the last checkpoint stays, and the run can be resumed from there.
+    draw random numbers from the program's generators, not from those of the run, so they do not change its result. If
+    one raises an error, the run ends; the last checkpoint stays, and the run can be resumed from there.
 
     Examples:
         >>> import cbm
@@ -78,17 +78,17 @@ class Callback:
         """After each agent step, and the updates that follow it."""
 
     def on_evaluation(self, run: LiveRun, results: Mapping[str, Mapping[str, Any]]) -> None:
-        """After each evaluation. `results` is what evals.jsonl gets: by set of videos (`train`, `unseen`) an object
-        with `mean`, `std`, `returns`, `lengths` and `backgrounds`."""
+        """After each evaluation. `results` is what is written to evals.jsonl: for each set of videos (`train`,
+        `unseen`) an object with `mean`, `std`, `returns`, `lengths` and `backgrounds`."""
 
     def on_end(self, run: LiveRun) -> None:
-        """When the run is complete or stopped (`run.stopped`), and saved. Not after an error."""
+        """When the run is complete or was stopped (`run.stopped`), and is saved. Not after an error."""
 
 
 class RandomStates:
-    """Within, the global random generators are the run's; afterwards they are as they were.
+    """A context in which the global random generators are those of the run; afterwards they are as they were before.
 
-    In between, `the_programs` puts those of the program back for a while.
+    Within it, `the_programs` puts those of the program back for a while.
     """
 
     def __enter__(self) -> RandomStates:
@@ -116,7 +116,7 @@ class Callbacks:
         self._callbacks, self._run, self._random = callbacks, run, random
 
     def __call__(self, method: str, *args: Any) -> None:
-        """Have a method of each called, where it has one of its own."""
+        """Call `method` of every callback that defines it."""
         wanted = [each for each in self._callbacks if getattr(type(each), method) is not getattr(Callback, method)]
         if wanted:
             with self._random.the_programs():
@@ -125,7 +125,7 @@ class Callbacks:
 
 
 def check_callbacks(callbacks: Sequence[Callback]) -> None:
-    """An error, before anything is written, for what is no callback."""
+    """Raise an error, before anything is written, if one of them is not a callback."""
     for each in callbacks:
         if not isinstance(each, Callback):
             made = " Did you mean to call it, to make one?" if isinstance(each, type) else ""

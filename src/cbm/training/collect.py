@@ -1,12 +1,12 @@
 """The agent steps of training, taken one by one, or ahead of time in a separate process.
 
-With `training.overlap` the environment takes the steps that are due until the next update while this one computes. A
-copy of the agent acts, with the weights from before the update and random numbers of its own. So what is done in a
-step depends on the step alone, never on who was faster; and a step that was taken ahead counts only when the loop asks
-for it, so a checkpoint between two of them needs no waiting.
+With `training.overlap`, the environment takes the steps up to the next update while the current update computes. A
+copy of the agent acts, with the weights from before the update and with its own random numbers. So the outcome of a
+step never depends on which side was faster. A step that was taken ahead counts only when the loop asks for it, so a
+checkpoint between two of them need not wait.
 
-A process and not a thread: the tasks of dm_control are Python, which would hold up the threads that learn. Measured
-with four steps per update of `laptop`: 73 ms one after the other, 70 with a thread, 62 with a process.
+It is a process and not a thread because the tasks of dm_control are Python code, which would hold up the threads that
+learn. Measured with four steps per update of `laptop`: 73 ms one after the other, 70 with a thread, 62 with a process.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from cbm.types import ActsApart, Agent
 
 
 class Collector:
-    """Takes the steps of a run, here or in a separate process. `close()` it."""
+    """Takes the steps of a run, here or in a separate process. Call `close()` at the end."""
 
     def __init__(self, config: RunConfig, clock: Stopwatch | None = None) -> None:
         self._clock, self._repeat = Stopwatch() if clock is None else clock, config.env.action_repeat or 1
         self.overlaps = config.training.overlap and can_act_apart(config.agent_name)
         self._stepper: Stepper | RemoteStepper = RemoteStepper(config) if self.overlaps else Stepper(config, copy=False)
-        self.ahead = 0  # steps that were asked for and not yet taken
+        self.ahead = 0  # steps that were requested and not yet returned by `take`
         self._learner: Agent | None = None
-        self._weights: list[np.ndarray] = []  # that the copy acts with
+        self._weights: list[np.ndarray] = []  # the copy's
         self._mark: dict[str, Any] = {}
 
     @property
@@ -41,7 +41,7 @@ class Collector:
         return self._stepper.shapes
 
     def act_for(self, learner: Agent) -> None:
-        """Act as `learner`: by a copy if the run overlaps, else by itself."""
+        """Act as `learner`: through a copy of it if the run overlaps, else directly."""
         self._learner = learner
         if isinstance(self._stepper, Stepper):
             self._stepper.agent = learner
@@ -53,7 +53,7 @@ class Collector:
         return self._stepper.begin(episode)
 
     def take(self, env_step: int) -> Step:
-        """The next agent step, at `env_step`: the first of those taken ahead, or one that is taken now."""
+        """The next agent step, at `env_step`: the first one taken ahead, or else one that is taken now."""
         if self.ahead:
             assert isinstance(self._stepper, RemoteStepper)
             with self._clock("wait"):
@@ -80,11 +80,11 @@ class Collector:
         self._stepper.follow(self._weights)
 
     def state(self) -> dict[str, Any]:
-        """What a checkpoint must hold of the steps that `take` has returned, in addition to what is in replay."""
+        """What a checkpoint needs of the steps that `take` has returned, in addition to what is in replay."""
         return {**self._mark, "weights": self._weights}
 
     def restore(self, state: dict[str, Any], episode: int, actions: np.ndarray, newest_frame: np.ndarray) -> None:
-        """Back to where `state` was taken, within an episode with these actions so far."""
+        """Return to where `state` was taken, in an episode with these actions so far."""
         self._mark = {key: value for key, value in state.items() if key != "weights"}
         self._stepper.restore(self._mark, episode, actions, newest_frame)
         if self.overlaps:

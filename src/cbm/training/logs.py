@@ -41,12 +41,12 @@ class Logs:
                 file.clear()
             else:
                 file.go_back(state[name])
-        # TensorBoard then hides what an earlier process drew past this checkpoint.
+        # `purge_step` makes TensorBoard hide what an earlier process logged after this checkpoint.
         self._board = SummaryWriter(str(make_folder(run.tb, run.root)), purge_step=0 if state is None else env_step + 1)
         self._wandb = wandb or None
 
     def write(self, file: JsonLines, line: Mapping[str, Any]) -> None:
-        """A line into one of the files, and its numbers onto the boards."""
+        """Append a line to one of the files, and send its numbers to TensorBoard and wandb."""
         file.append(line)
         numbers = dict(_numbers(line))
         for name, value in numbers.items():
@@ -59,7 +59,7 @@ class Logs:
         return {name: file.state() for name, file in self._exact.items()}
 
     def sync(self) -> None:
-        """Everything to disk, as a checkpoint is about to rely on it."""
+        """Write everything to disk: a checkpoint is about to rely on it."""
         for file in self._exact.values():
             file.sync()
         self._board.flush()
@@ -92,13 +92,13 @@ def start_wandb(run: RunDir, config: dict[str, Any]) -> Any:
 
 
 class Means:
-    """Running means of the metrics of every update between two log lines; stops at the first that is not finite.
+    """Running means of the metrics of every update between two log lines; an error at the first that is not finite.
 
-    Metrics on a GPU are read when somebody wants them (`read`), or when many have come together: reading waits for the
-    GPU. Whoever saves weights reads first, so that none of a loss that is not finite are saved.
+    Reading metrics from a GPU waits for it, so they are read only on request (`read`) or when many have piled up. Read
+    before saving weights, so that none are saved after a loss that is not finite.
     """
 
-    patience = 1_000  # updates whose metrics may lie on a GPU
+    patience = 1_000  # updates whose metrics may stay unread on a GPU
 
     def __init__(self) -> None:
         self.sums: dict[str, float] = {}
@@ -115,7 +115,7 @@ class Means:
             self.read()
 
     def read(self) -> None:
-        """Whatever was added counts, and has been found finite."""
+        """Count everything that was added, and check that it is finite."""
         while self._unread:
             env_step, names, values = self._unread.pop(0)
             numbers = dict(zip(names, values.tolist(), strict=True))
@@ -127,7 +127,7 @@ class Means:
                 self.counts[name] = self.counts.get(name, 0) + 1
 
     def take(self) -> dict[str, float]:
-        """The means, and start over."""
+        """Return the means, and start over."""
         self.read()
         means = {name: total / self.counts[name] for name, total in self.sums.items()}
         self.sums, self.counts = {}, {}

@@ -32,7 +32,7 @@ from cbm.training.stop import Stop, explain_full_disk, note_ending
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended: `stopped` says why it did before its end; None if it is complete."""
+    """How a run ended. `stopped` says why it ended early, and is None if it is complete."""
 
     at: Counters
     stopped: str | None
@@ -50,7 +50,7 @@ def train(
     """Train in the directory `out`, which must not hold a run yet.
 
     Args:
-        config: of the run; `cbm.make_config` makes one.
+        config: the configuration of the run; `cbm.make_config` makes one.
         out: the run directory. It gets metrics, checkpoints and films.
         callbacks: called at each step, at each evaluation and at the end; see `cbm.Callback`.
         wandb: log to Weights & Biases as well.
@@ -101,7 +101,7 @@ def resume(
         quiet: print nothing.
 
     Examples:
-        The run of the example of `cbm.train`, extended.
+        The run from the example of `cbm.train`, extended.
 
         >>> import cbm
         >>> outcome = cbm.resume("runs/short", total_steps=400, overrides={"training.threads": 1}, quiet=True)
@@ -141,7 +141,7 @@ def _loop(
         checkpoint.clear_unfinished(run.checkpoints)
         found = checkpoint.load_newest(run.checkpoints)
         state = None if found is None else found[1]
-        if found is None:  # the first evaluation comes at once
+        if found is None:  # a new run evaluates right away
             workers.start()
         if found is not None and training.total_steps <= found[0] - repeat:
             raise CBMError(
@@ -175,7 +175,7 @@ def _loop(
             return at.env_step // every > (at.env_step - repeat) // every
 
         def analysis_due() -> bool:
-            """At an evaluation: whether a multiple of `analyze_every` was reached since the one before."""
+            """At an evaluation: whether a multiple of `analyze_every` was reached since the previous one."""
             every = training.analyze_every
             return every > 0 and (finished or at.env_step // every > at.evaluated // every)
 
@@ -190,7 +190,7 @@ def _loop(
                     if analysis_due():
                         with clock("analyze"):
                             findings = analyzer.measure(agent.state_dict(), at.env_step, stop.__bool__)
-                except Interrupted:  # `evaluated` stays as it was: the resumed run plays this evaluation first
+                except Interrupted:  # `evaluated` stays as it was, so the resumed run starts with this evaluation
                     saver.save()
                     break
                 at.evaluated = at.env_step
@@ -210,7 +210,7 @@ def _loop(
             try:
                 step = collector.take(at.env_step)
             except Exception:
-                means.read()  # a loss that is not finite explains an action that is not
+                means.read()  # if a loss is not finite, that explains an action that is not
                 raise
             with clock("replay"):
                 session.store(step)
@@ -234,7 +234,7 @@ def _loop(
 
 
 def learn(session: Session, config: RunConfig, clock: Stopwatch, progress: Callable[[], None] = lambda: None) -> None:
-    """The updates that are due, while the steps are taken that come before the next one."""
+    """Make the updates that are due, while the steps before the next update are taken."""
     agent, at, due = session.agent, session.at, _updates_due(session.at.agent_step, config)
     if at.updates < due:
         session.collector.go_ahead(at.env_step, _steps_to_update(at, config))
@@ -245,12 +245,12 @@ def learn(session: Session, config: RunConfig, clock: Stopwatch, progress: Calla
             metrics = agent.update(batch, at.env_step)
         session.means.add(metrics, at.env_step)
         at.updates += 1
-        if at.updates % 100 == 0:  # some agents make hundreds at once
+        if at.updates % 100 == 0:  # some agents make hundreds in a row
             progress()
 
 
 def _updates_due(agent_step: int, config: RunConfig) -> int:
-    """How many updates there should have been by then: the first comes when the seed steps are over."""
+    """How many updates there should have been by then. The first comes when the seed steps are over."""
     repeat = config.env.action_repeat or 1
     first = max(1, -(-config.training.seed_steps // repeat))
     since, rate = agent_step - first, config.updates_per_agent_step

@@ -8,7 +8,7 @@ from collections import deque
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
-_BAR_SECONDS, _PLAIN_SECONDS = 0.25, 30.0  # between two looks
+_BAR_SECONDS, _PLAIN_SECONDS = 0.25, 30.0  # between two refreshes
 _WINDOW = 120.0  # seconds over which speed is measured: seed steps are much faster than the rest
 
 

@@ -1,4 +1,4 @@
-"""A `Stepper` in a process of its own, and the process."""
+"""A `Stepper` in a process of its own, and the code of that process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from cbm.errors import CBMError
 from cbm.system import child
 from cbm.training.stepper import Begun, Step, Stepper
 
-_PATIENCE = 5.0  # seconds that the process has to end its last step when the run ends
+_PATIENCE = 5.0  # seconds that the process has to finish its last step when the run ends
 
 
 class RemoteStepper:
@@ -31,7 +31,7 @@ class RemoteStepper:
 
     @property
     def shapes(self) -> Shapes:
-        if self._shapes is None:  # its first answer; until it is needed, the process starts up in parallel
+        if self._shapes is None:  # the first answer; until it is needed, the process starts up in parallel
             try:
                 self._shapes = self.answer()
             except BaseException:
@@ -87,7 +87,7 @@ class RemoteStepper:
 
 
 def serve(handle: int) -> None:
-    """The other process. It ends when its parent does, however that ends."""
+    """The code of the other process. It ends when its parent does, no matter how."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a scheduler sends it to every process of a job; the parent decides
     torch.set_num_threads(1)
     with suppress(EOFError, BrokenPipeError, ConnectionResetError), Connection(handle) as link:
@@ -101,7 +101,7 @@ def serve(handle: int) -> None:
                 if what == "take_all":
                     for env_step in args[0]:
                         link.send((True, stepper.take(env_step)))
-                elif what == "follow":  # has no answer
+                elif what == "follow":  # no answer is sent
                     stepper.follow(*args)
                 else:
                     link.send((True, getattr(stepper, what)(*args)))
@@ -115,7 +115,7 @@ def serve(handle: int) -> None:
 
 
 def _portable(error: Exception) -> Exception | None:
-    """The error, if it survives the way to another process."""
+    """The error, if it can be sent to another process."""
     try:
         return error if isinstance(pickle.loads(pickle.dumps(error)), type(error)) else None
     except Exception:

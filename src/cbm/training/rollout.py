@@ -1,4 +1,4 @@
-"""The training episode under way, and how it is found again after a crash."""
+"""The current training episode, and how it is restored after a crash."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from cbm.config.seeds import seed_for
 class Rollout:
     """One environment, reset for every episode with that episode's own seed.
 
-    So an environment carries nothing from one episode to the next, and the middle of an episode is reached again by
-    its seed and its actions: physics and renderer need no saving.
+    So an environment carries nothing over from one episode to the next, and its seed and actions are enough to return
+    to the middle of an episode: physics and renderer need not be saved.
     """
 
     def __init__(self, env: gym.Env, run_seed: int) -> None:
@@ -36,7 +36,7 @@ class Rollout:
         return self.obs, float(reward), terminated, truncated, info
 
     def summary(self) -> dict[str, Any]:
-        """The episode, as its line of metrics.jsonl has it."""
+        """The episode as a line of metrics.jsonl."""
         return {
             "episode": self.index,
             "episode_return": self.total,
@@ -45,7 +45,7 @@ class Rollout:
         }
 
     def return_to(self, index: int, actions: np.ndarray, newest_frame: np.ndarray) -> None:
-        """Play episode `index` again up to where the checkpoint was taken, and look whether it is the same one."""
+        """Replay episode `index` up to where the checkpoint was taken, and check that it comes out the same."""
         self.begin(index)
         for action in actions:
             self.step(action)

@@ -1,4 +1,4 @@
-"""Everything that a run is made of between two steps, which is everything that a checkpoint holds."""
+"""The state of a run between two steps, which is what a checkpoint holds."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from cbm.training.stepper import Begun, Step
 
 @dataclass
 class Counters:
-    """How far the run is. An agent step is `action_repeat` environment steps, an update one call of `agent.update`."""
+    """How far the run is. An agent step is `action_repeat` environment steps; an update is a call of `agent.update`."""
 
     env_step: int = 0
     agent_step: int = 0
@@ -37,14 +37,14 @@ class Counters:
 
 
 class Session:
-    """Agent, replay, the episode under way, counters and random generators of one run."""
+    """Agent, replay, current episode, counters and random generators of one run."""
 
     def __init__(self, config: RunConfig, collector: Collector, replay_dir: Path, state: dict[str, Any] | None) -> None:
         """A new run, or one that is resumed from `state`."""
         self._config = bound_settings(config)
         if state is not None:
             check_settings(config, state.get("config"), replay_dir.parent / "config.json")
-        checkpoint.seed_everything(seed_for(config.seed, "agent"))  # our agents do not need it; others' may
+        checkpoint.seed_everything(seed_for(config.seed, "agent"))  # our agents do not need it; those of users may
         self.at, self.means = Counters(), Means()
         self.sampling = np.random.default_rng(seed_for(config.seed, "replay"))
         self.backgrounds: list[str] = []
@@ -63,7 +63,7 @@ class Session:
         return self.collector.shapes
 
     def store(self, step: Step) -> None:
-        """Put an agent step into replay, and count it."""
+        """Add an agent step to replay, and count it."""
         self.replay.add(step.action, step.reward, step.frame, step.terminated, step.truncated)
         self.at.env_step, self.at.agent_step = self.at.env_step + self._repeat, self.at.agent_step + 1
         if step.begun is not None:
@@ -108,7 +108,7 @@ class Saver:
     def __init__(self, run: RunDir, session: Session, logs: Logs, resumed: bool) -> None:
         self._run, self._session, self._logs = run, session, logs
         self._saved = self._moment if resumed else None
-        self._kept = [session.replay.state()] if resumed else []  # of replay, at the checkpoints on disk
+        self._kept = [session.replay.state()] if resumed else []  # state of replay at the checkpoints on disk
         self._time = time.monotonic()
 
     @property
@@ -116,7 +116,7 @@ class Saver:
         return self._session.at.env_step, self._session.at.evaluated
 
     def save(self) -> None:
-        """A checkpoint of now, unless there is one already. Everything it relies on reaches the disk before it."""
+        """Save a checkpoint, unless there is one of this moment. Everything it relies on reaches the disk first."""
         if self._saved != self._moment:
             self._session.means.read()  # weights after a loss that is not finite are worth nothing
             self._session.replay.flush()
@@ -133,7 +133,7 @@ class Saver:
 
     @contextmanager
     def advising(self) -> Iterator[None]:
-        """Within, a loss that is not finite comes with advice."""
+        """A context that adds advice to the error of a loss that is not finite."""
         try:
             yield
         except NotFinite as error:

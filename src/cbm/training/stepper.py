@@ -19,7 +19,7 @@ _RGB = 3
 
 
 class Begun(NamedTuple):
-    """An episode that begins: its number, its first frame and what it shows."""
+    """An episode that begins: its number, its first frame and its background."""
 
     episode: int
     frame: np.ndarray
@@ -31,17 +31,17 @@ class Step(NamedTuple):
 
     action: np.ndarray
     reward: float
-    frame: np.ndarray  # the newest of the observation that it led to
+    frame: np.ndarray  # the newest frame of the observation that it led to
     terminated: bool
     truncated: bool
-    ended: dict[str, Any] | None  # the episode that it ended, as metrics.jsonl has it
-    begun: Begun | None  # and the one that follows
-    mark: dict[str, Any]  # random state and memory of whoever acts, after it
-    seconds: tuple[float, float]  # of acting, and of the environment
+    ended: dict[str, Any] | None  # the episode that it ended, as written to metrics.jsonl
+    begun: Begun | None  # and the next episode
+    mark: dict[str, Any]  # random state and memory of the acting agent after the step
+    seconds: tuple[float, float]  # spent on acting, and in the environment
 
 
 class Stepper:
-    """An environment, the episode under way, and who acts in it: the agent that learns, or a copy of it."""
+    """An environment, its current episode, and the agent that acts in it: the one that learns, or a copy of it."""
 
     def __init__(self, config: RunConfig, copy: bool) -> None:
         self._config = config
@@ -49,7 +49,7 @@ class Stepper:
         self._rollout = Rollout(self._env, config.seed)
         self._random_actions = np.random.default_rng(seed_for(config.seed, "explore"))
         self.shapes = Shapes.of(self._env)
-        self.agent: Acts | None = None  # who acts
+        self.agent: Acts | None = None  # the one that acts
         self._copy: ActsApart | None = None  # the same, if it is a copy
         if copy:
             agent = make_run_agent(config, self.shapes)
@@ -85,7 +85,7 @@ class Stepper:
             torch._foreach_copy_(acting_tensors(self._copy), [torch.from_numpy(each) for each in weights])
 
     def mark(self) -> dict[str, Any]:
-        """What `restore` needs in addition to the episode so far. A checkpoint has the rest of the learner."""
+        """What `restore` needs in addition to the episode so far. The rest of the learner is in the checkpoint."""
         mark: dict[str, Any] = {"random_actions": self._random_actions.bit_generator.state}
         if self._copy is not None:
             mark["generator"] = self._copy.generator.get_state().numpy()
@@ -94,7 +94,7 @@ class Stepper:
         return mark
 
     def restore(self, mark: dict[str, Any], episode: int, actions: np.ndarray, newest_frame: np.ndarray) -> None:
-        """Back to where `mark` was made, within an episode with these actions so far."""
+        """Return to where `mark` was made, in an episode with these actions so far."""
         self._rollout.return_to(episode, actions, newest_frame)
         self._random_actions.bit_generator.state = mark["random_actions"]
         if self._copy is not None:
@@ -108,9 +108,9 @@ class Stepper:
 
 
 def acting_tensors(agent: ActsApart) -> list[torch.Tensor]:
-    """All that `act` reads and `update` changes."""
+    """All tensors that `act` reads and `update` changes."""
     return [tensor for name in agent.acting for tensor in getattr(agent, name).state_dict().values()]
 
 
 def _newest(obs: np.ndarray) -> np.ndarray:
-    return np.array(obs[-_RGB:])  # a copy: the environment may write the next one over it
+    return np.array(obs[-_RGB:])  # a copy: the environment may overwrite it with the next one

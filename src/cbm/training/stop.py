@@ -1,4 +1,4 @@
-"""Ways a run ends early: a signal that asks it to stop, and a disk that is full."""
+"""How a run ends early: a signal asks it to stop, or the disk is full."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cbm.errors import CBMError
 from cbm.runs.directory import RunDir, saved_steps
 from cbm.system.files import write_whole
 
-_FULL = {errno.ENOSPC: "is full", errno.EDQUOT: "is over its quota", errno.EFBIG: "takes no larger file"}
+_FULL = {errno.ENOSPC: "is full", errno.EDQUOT: "is over its quota", errno.EFBIG: "does not allow larger files"}
 
 
 class DiskFull(CBMError):
@@ -38,9 +38,9 @@ class Stop:
         self.reason = reason
 
     def __enter__(self) -> Stop:
-        if threading.current_thread() is threading.main_thread():  # elsewhere Python refuses handlers
+        if threading.current_thread() is threading.main_thread():  # other threads cannot set handlers
             for number in (signal.SIGINT, signal.SIGTERM):
-                if signal.getsignal(number) is not None:  # a handler that is not Python's could not be put back
+                if signal.getsignal(number) is not None:  # a handler not set from Python could not be restored
                     self._before[number] = signal.signal(number, self._handle)
         return self
 
@@ -76,7 +76,7 @@ def note_ending(run: RunDir, stop: Stop) -> Iterator[None]:
 
 @contextmanager
 def explain_full_disk(run: RunDir) -> Iterator[None]:
-    """A write that failed for lack of space, as a message with the directory and how to resume."""
+    """Turn a write that failed for lack of space into a message with the directory and how to resume."""
     try:
         yield
     except OSError as error:
