@@ -62,8 +62,8 @@ def test_everything_is_there_and_names_are_text(page_file, open_page):
     left_out = page.locator("#left-out li").all_text_contents()
     assert [line.rpartition("/")[2] for line in left_out] == [
         "empty: is empty",
-        "foreign: skipped: its config.json is not one of a cbm run (agent_name, seed, env.task, training.total_steps "
-        "missing or odd)",
+        "foreign: skipped: its config.json is not that of a cbm run (agent_name, seed, env.task, training.total_steps "
+        "missing or wrong)",
         "evals.jsonl: its last line was cut short and is left out",
     ]
     for section in ("final", "inside", "embedding", "films", "pictures", "compare"):

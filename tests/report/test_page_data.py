@@ -181,7 +181,7 @@ def test_media_that_cannot_be_read_are_named(tmp_path, capsys):
     ("arguments", "message"),
     [
         ([], "name at least one run directory"),
-        (["nowhere"], "nowhere: is not there"),
+        (["nowhere"], "nowhere: does not exist"),
         (["empty"], "empty: is empty"),
         (["empty", "-o", "page.pdf"], "must end in .html"),
         (["run", "-o", "folder.html"], "-o folder.html is a folder. Type: -o folder.html/report.html"),

@@ -181,8 +181,8 @@ def test_the_command_says_where_it_is_and_ends_with_ctrl_c(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["nowhere"], "nowhere: is not there. Name the folder that your runs are in: cbm watch runs"),
-        (["--port", "0"], "runs: is not there"),
+        (["nowhere"], "nowhere: does not exist. Name the folder that your runs are in: cbm watch runs"),
+        (["--port", "0"], "runs: does not exist"),
         ([".", "--port", "99999"], "ports go from 1 to 65535"),
     ],
 )
@@ -198,4 +198,4 @@ def test_a_port_that_is_taken_is_named_with_the_next(tmp_path, capsys):
         taken.listen()
         port = taken.getsockname()[1]
         assert main(["watch", str(tmp_path), "--port", str(port)]) == 1
-        assert f"port {port} cannot be had (Address already in use). Type --port {port + 1}" in capsys.readouterr().err
+        assert f"port {port} cannot be used (Address already in use). Type --port {port + 1}" in capsys.readouterr().err

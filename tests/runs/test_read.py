@@ -79,9 +79,9 @@ def test_folders_are_searched_and_what_is_no_run_is_named(tmp_path):
     told = {problem.path.name: problem.what for problem in loaded.problems}
     assert told == {
         "empty": "is empty",
-        "begun": "a run that was begun and never got its config.json",
+        "begun": "a run that was started but never got its config.json",
         "foreign": "holds no run (no config.json in it)",
-        "absent": "is not there",
+        "absent": "does not exist",
         "file": "is a file, not a run directory",
     }
 
@@ -94,7 +94,7 @@ def test_folders_are_searched_and_what_is_no_run_is_named(tmp_path):
         ("[1, 2]", "is not a JSON object"),
         (b"\xff\xfe\x00", "is not JSON"),
         ("[" * 100_000, "is not JSON"),
-        ('{"model_type": "bert", "seed": true}', "agent_name, seed, env.task, training.total_steps missing or odd"),
+        ('{"model_type": "bert", "seed": true}', "agent_name, seed, env.task, training.total_steps missing or wrong"),
         ('{"provenance": {"records": 99}}', "version 99, and this cbm-rl reads up to 1"),
         ('{"provenance": {"records": "two"}}', "version 'two'"),
     ],
@@ -128,8 +128,8 @@ def test_lines_that_are_cut_broken_or_of_another_form_are_left_out_and_counted(t
     assert problems == [
         f"{path}/evals.jsonl: its last line was cut short and is left out",
         f"{path}/evals.jsonl: line 2 not JSON; left out",
-        f"{path}/evals.jsonl: 4 lines (first: 3) of another form than this version writes; left out",
-        f"{path}/metrics.jsonl: line 2 of another form than this version writes; left out",
+        f"{path}/evals.jsonl: 4 lines (first: 3) not in the form that this version writes; left out",
+        f"{path}/metrics.jsonl: line 2 not in the form that this version writes; left out",
     ]
 
 

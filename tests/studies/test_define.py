@@ -124,7 +124,7 @@ def test_a_file_says_the_same_as_the_lines_of_the_paper(tmp_path: Path) -> None:
     ("old", "new", "message"),
     [
         ("tasks = [", "task = [", "unknown setting 'task'. Did you mean 'tasks'"),
-        ('tasks = ["cartpole-swingup", "walker-walk"]', "", r'say on which tasks: tasks = \["cartpole-swingup"\]'),
+        ('tasks = ["cartpole-swingup", "walker-walk"]', "", r'name the tasks: tasks = \["cartpole-swingup"\]'),
         ("seeds = 3", "seeds = 0", "seeds must be at least 1, not 0"),
         ("seeds = 3", 'seeds = "many"', "seeds must be a whole number, not 'many'"),
         ('{ agent = "drqv2" }', "{ }", "methods.plain needs an agent"),

@@ -1,1 +1,1 @@
-"""Episodes without exploration: played, spread over workers, filmed, and counted over a grid of conditions."""
+"""Episodes without exploration: played, spread over workers, filmed, and repeated over a grid of conditions."""

@@ -1,4 +1,4 @@
-"""A run's newest checkpoint, evaluated again: with the seeds of training's own evaluation, in any conditions."""
+"""Evaluate a run's newest checkpoint again: with the seeds of training's own evaluation, in any conditions."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def evaluate(
     """Play episodes with the newest checkpoint of a run; the first are those that training's own evaluation played.
 
     Args:
-        directory: of the run, or `zoo:NAME`.
+        directory: the run directory, or `zoo:NAME`.
         episodes: how many.
         split: `train` or `unseen` videos.
         workers: processes that play them; None means one per core, 0 this process.
-        conditions: other than in training, with the same seeds: fields of `cbm.envs.conditions.Conditions`.
+        conditions: what to change from training, as fields of `cbm.envs.conditions.Conditions`; seeds stay the same.
 
     Examples:
-        The run is that of the example of `cbm.train`.
+        With the run from the example of `cbm.train`.
 
         >>> import cbm
         >>> result = cbm.evaluate("runs/short", episodes=2, split="unseen", workers=0)
@@ -66,7 +66,7 @@ def evaluate(
 
 
 def _compared(run: RunDir, result: dict[str, Any]) -> dict[str, Any]:
-    """How an agent of the zoo was made, and whether it has played as it did then."""
+    """How an agent of the zoo was made, and whether its returns are the stored ones."""
     about = read_about(run.root)
     stored = about.returns.get(result["split"], ())
     count = min(len(stored), len(result["returns"]))
@@ -76,9 +76,10 @@ def _compared(run: RunDir, result: dict[str, Any]) -> dict[str, Any]:
 
 
 def in_conditions(config: RunConfig, changes: Mapping[str, Any] | None, split: str = "train") -> RunConfig:
-    """The configuration of a run, to be tried in other conditions: fields of `cbm.envs.conditions.Conditions`.
+    """The configuration of a run with other conditions; `changes` are fields of `cbm.envs.conditions.Conditions`.
 
-    With another `distraction` they are the defaults, except for source of videos, camera and the task's arguments.
+    If they contain a `distraction`, all other conditions return to their defaults, except for the source of videos, the
+    camera and the task's arguments.
     """
     if changes:
         if config.env.env_id is not None:
@@ -94,5 +95,5 @@ def in_conditions(config: RunConfig, changes: Mapping[str, Any] | None, split: s
     if split not in config.env.splits:
         raise CBMError(f"{split} videos: this run shows no videos.")
     if changes:
-        make_distractions(config.env, split)  # what is wrong with them is said here, not by a worker
+        make_distractions(config.env, split)  # raises errors here, not in a worker
     return config

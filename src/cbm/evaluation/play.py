@@ -1,4 +1,4 @@
-"""One episode without exploration: its seed, how it is played, and how the results of several are recorded."""
+"""One episode without exploration: its seed, how it is played, and how several of them are summarised."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class EpisodeSpec:
 
 
 class Work(Protocol):
-    """What a worker can be asked for: something that is found out by playing in an environment of this split."""
+    """A job for a worker: something that is found out by playing in an environment of this split."""
 
     @property
     def split(self) -> str: ...
@@ -74,7 +74,7 @@ def play(
     from cbm.types import begin_episode
 
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(spec.seed)  # for a policy that samples even when it does not explore
+        torch.manual_seed(spec.seed)  # for a policy that samples even without exploration
         obs, info = env.reset(seed=spec.seed)
         begin_episode(agent)
         background = str(info.get("background", "none"))

@@ -33,7 +33,7 @@ _PLAYBACK = 20  # frames per second if the environment does not say
 
 
 class Take(NamedTuple):
-    """An episode, its frames, and how many of them make a second."""
+    """An episode, its frames, and how many of them are shown per second."""
 
     episode: Episode
     frames: list[np.ndarray]
@@ -47,7 +47,7 @@ def film(
     episode: int = 0,
     conditions: Mapping[str, Any] | None = None,
 ) -> list[Episode]:
-    """Film one of the episodes of `evaluate`. Several agents play the same one, that of the first, side by side."""
+    """Film one of the episodes of `evaluate`. Several agents play the first one's episode, side by side."""
     check(Annotated[int, Range(0, 10**9)], episode, "--episode")
     check_film(path)
     spec, tasks, takes = None, dict[str, Path | str](), list[Take]()
@@ -65,7 +65,7 @@ def film(
 
 
 def film_best(config: RunConfig, run: RunDir, agent: Agent) -> Path:
-    """A film in `videos/` of the best episode of the last evaluation, which is played again for it."""
+    """Play the best episode of the last evaluation again, and film it into `videos/`."""
     spec, env_step = best_episode(config, run)
     path = make_folder(run.films, run.root) / f"best-{env_step:09d}.mp4"
     take = _take(config, agent, spec, env_step)
@@ -74,7 +74,7 @@ def film_best(config: RunConfig, run: RunDir, agent: Agent) -> Path:
 
 
 def best_episode(config: RunConfig, run: RunDir) -> tuple[EpisodeSpec, int]:
-    """The episode of the last evaluation with the highest return, on videos of training or unseen."""
+    """The episode of the last evaluation with the highest return, on training or unseen videos."""
     last = read_lines(run.evals)[-1]
     returns = {split: last[split]["returns"] for split in config.env.splits}
     split = max(returns, key=lambda name: max(returns[name]))
@@ -104,7 +104,7 @@ def film_episode(agent: Agent, env: gym.Env, spec: EpisodeSpec, env_step: int, t
 
 
 def side_by_side(films: Sequence[Sequence[np.ndarray]]) -> Iterator[np.ndarray]:
-    """One film of several; one that is over shows its last frame."""
+    """Several films as one. A film that is over keeps showing its last frame."""
     for index in range(max(map(len, films))):
         yield np.concatenate([frames[min(index, len(frames) - 1)] for frames in films], axis=1)
 
@@ -122,7 +122,7 @@ def compose(scene: np.ndarray | None, seen: np.ndarray, caption: str) -> np.ndar
 
 
 def _scene(env: gym.Env) -> np.ndarray | None:
-    """What `render` shows, where the environment has it."""
+    """What `render` shows, if the environment can render."""
     if env.render_mode != "rgb_array":
         return None
     picture = env.render()

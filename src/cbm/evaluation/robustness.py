@@ -1,7 +1,7 @@
 """Returns over a grid of conditions, most of which the agent was not trained in.
 
-Each cell is played with the seeds of an evaluation, so agents of one run seed meet the same episodes. Finished cells go
-to `robustness.jsonl` of the run, and are not played again.
+Each cell is played with the seeds of an evaluation, so agents with the same run seed play the same episodes. Finished
+cells are stored in `robustness.jsonl` of the run, and are not played again.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class Cell:
     row: str
     """Its name in the matrix."""
     split: str
-    """Of the videos."""
+    """Training or unseen videos."""
     conditions: Mapping[str, Any] = field(default_factory=dict)
-    """As of `load.in_conditions`; none: as in training."""
+    """The changes for `evaluate.in_conditions`; empty means as in training."""
 
     @property
     def dynamic(self) -> bool:
@@ -53,11 +53,11 @@ class Cell:
 
 @dataclass(frozen=True)
 class Matrix:
-    """What one run has played."""
+    """The returns of one run."""
 
     name: str
     env_step: int
-    returns: Mapping[tuple[str, bool], list[float]]  # (row, dynamic) -> episodes
+    returns: Mapping[tuple[str, bool], list[float]]  # (row, dynamic) -> one per episode
 
     def mean(self, row: str, dynamic: bool) -> float | None:
         own = self.returns.get((row, dynamic))
@@ -66,21 +66,21 @@ class Matrix:
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """An episode in another environment than the run's, for a worker."""
+    """A job for a worker: an episode in a different environment from the run's."""
 
     job: EpisodeSpec
     env: EnvConfig
 
     @property
     def split(self) -> str:
-        """Of the run's own environment, which every run has."""
+        """The split for the run's own environment, which is not played in; every run has this one."""
         return "train"
 
     def run(self, agent: Agent, env: gym.Env, env_step: int) -> Episode:
         return self.job.run(agent, _open(self.env, self.job.split), env_step)
 
 
-_last: list[tuple[tuple[EnvConfig, str], gym.Env]] = []  # of this process, at most one: cells come one after another
+_last: list[tuple[tuple[EnvConfig, str], gym.Env]] = []  # at most one in this process: cells are played one by one
 
 
 def _open(config: EnvConfig, split: str) -> gym.Env:
@@ -96,8 +96,8 @@ def _close() -> None:
 
 
 def grid(scales: Sequence[float] = SCALES, sources: Sequence[str] = ()) -> list[Cell]:
-    """Nothing, each distraction alone at every scale, the difficulties, each static and dynamic, on unseen videos; and
-    background and difficulties with the videos of other sources."""
+    """No distraction, each distraction alone at every scale, and the difficulties, static and dynamic, on unseen
+    videos; also background and difficulties with videos from other sources."""
     for source in sources:
         open_source(source)  # an error if there is no such source
     short = [Path(source).name for source in sources]
@@ -127,8 +127,11 @@ def play_grid(
     output: Path = Path("robustness"),
     done: Callable[[Cell | None, list[float], bool], None] = lambda cell, returns, fresh: None,
 ) -> Matrix:
-    """The returns of a run's newest checkpoint in every cell. `done` hears of each episode; of the last
-    one of a cell with the cell and its returns; and of cells that were there before, which are not `fresh`."""
+    """The returns of a run's newest checkpoint in every cell.
+
+    `done(cell, returns, fresh)` is called after each episode. Only the last one of a cell passes the cell and its
+    returns. It is also called for each cell that was stored before; `fresh` is False for those.
+    """
     source = find_run(run)
     if (env_id := read_config(source.config).env.env_id) is not None:
         raise CBMError(f"{run} runs in {env_id}. Only tasks of the suite have conditions.")
@@ -136,7 +139,7 @@ def play_grid(
     name = f"{config.env.name} {config.agent_name} s{config.seed}"
     envs = [in_conditions(config, cell.conditions, cell.split).env for cell in cells]
     root = source.root
-    if source.entry.exists():  # which stays as it is
+    if source.entry.exists():  # an entry of the zoo is never changed
         root = make_folder(output / f"zoo-{name.replace(' ', '-')}", output)
     returns = _finished(root, cells, env_step, episodes)
     for cell in cells:
@@ -178,7 +181,7 @@ def play_grid(
 
 
 def _finished(root: Path, cells: Sequence[Cell], env_step: int, episodes: int) -> dict[tuple[str, bool], list[float]]:
-    """What was played before, of the same checkpoint in the same conditions, with at least as many episodes."""
+    """The cells that this checkpoint has played before, in the same conditions, with at least as many episodes."""
     found = {}
     for line in read_lines(root / "robustness.jsonl", root):
         for cell in cells:

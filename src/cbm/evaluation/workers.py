@@ -1,11 +1,11 @@
 """Evaluation episodes, each with its own seed, spread over worker processes.
 
-A worker holds its own agent and environments and plays whole episodes on one thread; the parent sends it weights and
-seeds. An episode depends on the weights and its seed alone, so the returns do not depend on how many workers there
-are, and nothing here touches the random state of training. Analyses have their episodes played by the same workers.
-Gymnasium's AsyncVectorEnv with one batched policy in the parent was measured too: on two busy cores it played 28 agent
-steps per second against 49, because every step waits for the slowest environment, and it would mix the memories of
-recurrent agents.
+A worker has its own agent and environments and plays whole episodes on one thread; the parent sends it weights and
+seeds. An episode depends only on the weights and its seed, so the returns do not depend on the number of workers, and
+nothing here touches the random state of training. The same workers play the episodes of analyses. Gymnasium's
+AsyncVectorEnv with one batched policy in the parent was measured too: on two busy cores it played 28 agent steps per
+second against 49, because every step waits for the slowest environment, and it would mix up the memories of recurrent
+agents.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Workers:
-    """Processes that play episodes. They start when they are first needed, and stay. 0 of them: this process plays."""
+    """Processes that play episodes. They start when first needed, and stay. With 0 of them, this process plays."""
 
     def __init__(self, config: Mapping[str, Any], count: int) -> None:
         self._config, self._count = dict(config), count
@@ -38,7 +38,7 @@ class Workers:
         self._local: _Player | None = None
 
     def start(self) -> None:
-        """Let them start and build what they need while this process does something else."""
+        """Start them, so that they build what they need while this process does something else."""
         while len(self._links) < self._count:
             process, link = child.start("cbm.evaluation.workers")
             self._processes.append(process)
@@ -53,9 +53,9 @@ class Workers:
         stop: Callable[[], bool] = lambda: False,
         done: Callable[[int, Any], None] = lambda index, result: None,
     ) -> list[Any]:
-        """What comes of each job (of an `EpisodeSpec`, its `Episode`), in their order, by an agent with this state.
+        """The results of all jobs, in order, played by an agent with this state (an `EpisodeSpec` gives an `Episode`).
 
-        `done` is called with the number of each as soon as it is finished.
+        `done` is called with the index and result of each job as soon as it is finished.
         """
         from cbm.runs.state_tree import pack
 
@@ -126,7 +126,7 @@ class Workers:
 
 
 def serve(handle: int) -> None:
-    """A worker, at its end of a socket. It ends when its parent does, however that ends."""
+    """A worker, at its end of a socket. It ends when its parent does, no matter how."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a scheduler sends it to every process of a job; the parent decides
     link = Connection(handle)
     player: _Player | None = None
@@ -138,7 +138,7 @@ def serve(handle: int) -> None:
             break
         if message[0] == "prepare":
             player = _Player(message[1])
-            with suppress(Exception):  # what fails here fails again when it is needed, and is told then
+            with suppress(Exception):  # what fails here fails again when needed, and is reported then
                 player.prepare("train")
             continue
         if message[0] == "weights":

@@ -1,4 +1,4 @@
-"""A run as numbers for the page: curves, series of metrics and analyses, settings. Rounded, and thinned where dense."""
+"""A run as numbers for the page: curves, metrics, analyses and settings. Rounded, and averaged where dense."""
 
 from __future__ import annotations
 
@@ -13,44 +13,44 @@ from cbm.runs.labels import Labels
 from cbm.runs.read import Line, Problem, Run, is_number
 from cbm.schema.tree import flatten
 
-POINTS = 100  # of a training metric, over the whole length of a run
+POINTS = 100  # per training metric, over the whole length of a run
 _COUNTERS = frozenset({"env_step", "agent_step", "updates", "episode", "episode_length"})
 
 # What the page says about a measure that it knows; others are shown under their own names.
 MEASURES: dict[str, tuple[str, str]] = {
     "ch_index": (
         "CH index of physical states",
-        "Calinski-Harabasz index of the physical states under the agent's clusters. Higher: a cluster is a behaviour.",
+        "Calinski-Harabasz index of physical states in the agent's clusters. High if each cluster is one behaviour.",
     ),
     "ch_index_standardised": (
         "CH index, standardised states",
-        "The same with every number of the state at unit scale.",
+        "The same, with every component of the state scaled to unit variance.",
     ),
     "background_accuracy": (
         "background read from z",
-        "Held-out accuracy of a linear probe that guesses the background from the latent. At chance: none of it left.",
+        "Held-out accuracy of a linear probe that guesses the background from the latent. At chance, none is left.",
     ),
     "state_r2": (
         "physical state read from z (R²)",
-        "Held-out R² of a linear probe that predicts the physical state from the latent. 1: all of it is there.",
+        "Held-out R² of a linear probe that predicts the physical state from the latent. At 1, all of it is there.",
     ),
     "distraction_ratio": (
         "distraction ratio",
-        "How far a change of background moves the latent, over how far states lie apart. 0: not at all.",
+        "How far a change of background moves the latent, relative to distances between states. 0: not at all.",
     ),
     "same_cluster": (
         "same cluster in front of another background",
         "How often two pictures of one moment with different backgrounds fall into the same cluster.",
     ),
     "clusters_used": ("clusters in use", "Clusters with at least one observation of the probe."),
-    "usage_entropy": ("entropy of cluster usage (nats)", "Of the shares of observations that clusters have."),
+    "usage_entropy": ("entropy of cluster usage (nats)", "Entropy of the clusters' shares of observations."),
     "p_entropy": ("entropy of the predicted assignment (nats)", "Mean over observations."),
     "episode_return": ("return of training episodes", "With exploration; mean over the episodes of an interval."),
     "loss/critic": ("critic loss", "Temporal-difference error, summed over the two critics."),
     "loss/actor": ("actor loss", ""),
     "loss/dynamics": ("dynamics loss", "Contrastive loss of the transition model, L_P."),
     "loss/cluster": ("cluster loss", "Cross entropy of predicted and target assignments, L_CBM."),
-    "z/std": ("spread of latents", "Standard deviation of a latent coordinate over the batch. Near 0: a collapse."),
+    "z/std": ("spread of latents", "Standard deviation of a latent coordinate over the batch. Near 0 means collapse."),
     "cbm/prototypes_used": ("prototypes in use", "exp of the entropy of the mean assignment."),
     "cbm/agreement": (
         "predicted = target assignment",
@@ -59,13 +59,13 @@ MEASURES: dict[str, tuple[str, str]] = {
     "cbm/p_entropy": ("entropy of predicted assignment (nats)", ""),
     "cbm/q_entropy": ("entropy of target assignment (nats)", ""),
 }
-_REFERENCES = {"background_accuracy": "background_chance", "same_cluster": "same_cluster_chance"}  # drawn beside
+_REFERENCES = {"background_accuracy": "background_chance", "same_cluster": "same_cluster_chance"}  # drawn next to it
 
 
 def page_data(
     runs: Sequence[dict[str, Any]], labels: Sequence[Labels], problems: Iterable[Problem], **about: Any
 ) -> dict[str, Any]:
-    """Everything that the page shows; `runs` are of `run_data`."""
+    """Everything that the page shows; `runs` come from `run_data`."""
     return {
         **about,
         "runs": [
@@ -109,12 +109,12 @@ def run_data(run: Run) -> dict[str, Any]:
 
 
 def run_id(run: Run) -> str:
-    """A name for a run that stays as long as its directory stays where it is."""
+    """A name for a run that stays the same as long as its directory is not moved."""
     return hashlib.sha256(str(run.path.resolve()).encode()).hexdigest()[:12]
 
 
 def final_return(run: Run) -> float:
-    """The last mean return, on unseen videos where they were played; minus infinity before the first evaluation."""
+    """The last mean return, on unseen videos if any were played; minus infinity before the first evaluation."""
     for split in ("unseen", "train"):
         returns = run.curve(split)[1]
         if returns:
@@ -134,7 +134,7 @@ def _returns(run: Run, split: str) -> dict[str, list[Any]]:
 def _series(lines: Sequence[Line], width: int | None) -> list[dict[str, Any]]:
     """Every number in the lines over environment steps; with `width`, means over intervals of that many steps.
 
-    Intervals are counted from 0 whatever the run has reached, so runs of one length have their points at equal steps.
+    Intervals always start at step 0, so runs of equal length have their points at the same steps.
     """
     bins: dict[int, list[Line]] = defaultdict(list)
     for line in lines:

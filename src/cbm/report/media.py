@@ -1,8 +1,8 @@
-"""Films, pictures and embeddings of runs: what there is, and which of it fits into a page.
+"""Films, pictures and embeddings of runs: what there is, and what fits into a page.
 
-A page that is served takes them from the disk. A page that is a file carries them inside, as they are while that fits;
-otherwise smaller, the best run of each setting first, until the page is full or has a few hundred of them. What is left
-out is named.
+A page that is served takes them from the disk. A page that is a file contains them, unchanged if they all fit.
+Otherwise they are made smaller and added, the best run of each setting first, until the page is full or has a few
+hundred of them. The page names what is left out.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from cbm.system.files import Unreadable, open_file, read_file, read_object
 
 Kind = Literal["film", "figure", "tsne", "frames"]
 CAPTIONS: dict[str, str] = {  # in this order on the page; others follow
-    "gallery": "nearest observations of prototypes",
+    "gallery": "observations nearest to prototypes",
     "saliency": "where the encoder looks",
     "ch_index": "CH index over training",
     "probes": "what can be read from the latents",
     "assignments": "assignments to prototypes",
     "generalization": "returns on unseen videos",
     "robustness": "returns over a grid of conditions",
-    "gallery_all": "nearest observations of every prototype",
+    "gallery_all": "observations nearest to every prototype",
 }
-_FILM_HEIGHT, _PICTURE_WIDTH, _FRAME = 200, 1000, 40  # pixels, of what is made smaller
-_SMALL_FILM = 60_000  # bytes; below that a film stays as it is
+_FILM_HEIGHT, _PICTURE_WIDTH, _FRAME = 200, 1000, 40  # pixels, when made smaller
+_SMALL_FILM = 60_000  # bytes; a film below this size stays as it is
 _MOST_PIXELS = 80_000_000
-_MOST_SHRUNK = 400  # media; a fifth of a second each
-_POSTER_WIDTH = 360  # pixels, about that of a card
+_MOST_SHRUNK = 400  # media; each takes a fifth of a second
+_POSTER_WIDTH = 360  # pixels, about the width of a card
 _MOST_FILM_PIXELS = 16_000_000  # a larger film has no still
 POSTER_TYPE = "image/webp"
 TYPES = {".mp4": "video/mp4", ".png": "image/png", ".svg": "image/svg+xml"}
@@ -63,7 +63,7 @@ class Medium:
         return f"{self.run}/{self.kind}/{self.path.name}"
 
     def open(self) -> int:
-        """A handle of the file, which is never reached by a link."""
+        """A handle of the file, opened without following links."""
         return open_file(self.path, self.root)
 
     def read(self) -> bytes:
@@ -75,7 +75,7 @@ class Medium:
 
 @dataclass(frozen=True)
 class Embedded:
-    """The media that a page carries, by key; what it could not carry, and what could not be read."""
+    """The media that a page contains, by key; what did not fit, and what could not be read."""
 
     texts: Mapping[str, str]
     about: Mapping[str, Mapping[str, Any]]  # what shrinking changed and stills of films, by key
@@ -84,7 +84,7 @@ class Embedded:
 
 
 def media_of(run: Run, problems: list[Problem]) -> list[Medium]:
-    """What a run has to show, in the order in which it is shown."""
+    """The media of a run, in the order in which the page shows them."""
     own = run_id(run)
     found = [
         Medium(own, "film", path.stem, path, run.path, TYPES[".mp4"], _film_step(path)) for path in reversed(run.films)
@@ -115,7 +115,7 @@ def _film_step(path: Path) -> dict[str, Any]:
 
 
 def _sheet_layout(path: Path, root: Path, problems: list[Problem]) -> dict[str, int] | None:
-    """How many frames of which size lie on the sheet, in how many columns."""
+    """How many frames are on the sheet, their size, and the number of columns."""
     try:
         layout = read_object(path, root)
         numbers = {name: int(layout[name]) for name in ("width", "height", "columns", "count")}
@@ -128,7 +128,7 @@ def _sheet_layout(path: Path, root: Path, problems: list[Problem]) -> dict[str, 
 
 
 def read_embedding(data: bytes) -> str:
-    """tsne.csv as JSON, column by column. Raises ValueError where it is not one."""
+    """tsne.csv as JSON, column by column. Raises ValueError for any other file."""
     table = csv.DictReader(io.StringIO(data.decode(errors="replace"), newline=""))
     try:
         rows = [row for row in table if None not in (_number(row.get("x"), 4), _number(row.get("y"), 4))]
@@ -199,7 +199,7 @@ def _reason(error: Exception) -> str:
 
 
 def _by_importance(media: Sequence[Medium], runs: Sequence[Run], labels: Sequence[Labels]) -> Iterable[Medium]:
-    """The best run of each task, method and distraction first, of each kind one; then the others."""
+    """One of each kind from the best run of each task, method and distraction first; then the others."""
     alike: dict[tuple[str, ...], list[Run]] = defaultdict(list)
     for run, label in zip(runs, labels, strict=True):
         alike[run.task, *label].append(run)
@@ -221,7 +221,7 @@ def _by_importance(media: Sequence[Medium], runs: Sequence[Run], labels: Sequenc
 
 
 def _content(medium: Medium, shrink: bool) -> tuple[bytes | str, Mapping[str, Any]]:
-    """The bytes of a medium (of an embedding: JSON), and what else the page must know."""
+    """The bytes of a medium (JSON for an embedding), and what else the page must know."""
     if medium.kind == "tsne":
         return read_embedding(medium.read()), {}
     if medium.kind == "film":
@@ -235,7 +235,7 @@ def _content(medium: Medium, shrink: bool) -> tuple[bytes | str, Mapping[str, An
 
 
 def poster(film: bytes) -> bytes | None:
-    """Its first frame as a small picture, so that playing begins where the still was; None where there is none."""
+    """The first frame as a small picture, so that playing begins with the still; None if it cannot be read."""
     import av
 
     try:
@@ -254,7 +254,7 @@ def poster(film: bytes) -> bytes | None:
 
 
 def shrink_film(data: bytes) -> bytes:
-    """The same film, at most 200 pixels high and packed harder; as it was where that does not help."""
+    """The same film, at most 200 pixels high and more compressed; unchanged if that does not make it smaller."""
     import av
 
     output = io.BytesIO()
@@ -283,7 +283,7 @@ def _picture(medium: Medium, shrink: bool) -> tuple[bytes, Mapping[str, Any]]:
         with Image.open(io.BytesIO(data)) as image:
             if image.width * image.height > _MOST_PIXELS:
                 raise ValueError("too large for a page")
-            image.load()  # a half-written picture is found out here, not by the reader of the page
+            image.load()  # fails here, not in the page, if the picture is half-written
             if not shrink:
                 return data, {}
             changed: dict[str, Any] = {"type": "image/webp"}

@@ -22,7 +22,7 @@ from cbm.runs.read import Loaded, Problem, Run
 from cbm.system.files import write_whole
 
 _SCRIPTS = ("base.js", "stats.js", "chart.js", "tsne.js", "sections.js", "page.js")
-_NARROW = "default-src 'none'; img-src data: blob:; media-src data: blob:"  # nothing from anywhere
+_NARROW = "default-src 'none'; img-src data: blob:; media-src data: blob:"  # fetches nothing
 _LIVE = "default-src 'none'; img-src 'self' data: blob:; media-src 'self' blob:; connect-src 'self'"
 
 
@@ -37,7 +37,7 @@ class Written:
 
 
 def write_page(loaded: Loaded, path: Path, title: str, budget: int) -> Written:
-    """The page of these runs as a file of at most about `budget` bytes."""
+    """Write the page of these runs to a file of at most about `budget` bytes."""
     problems = list(loaded.problems)
     shown = show_each(loaded.runs, problems, run_data)
     labels = label_runs([run for run, _, _ in shown])
@@ -69,7 +69,7 @@ def write_page(loaded: Loaded, path: Path, title: str, budget: int) -> Written:
 def show_each(
     runs: Sequence[Run], problems: list[Problem], numbers: Callable[[Run], dict[str, Any]]
 ) -> list[tuple[Run, dict[str, Any], list[Medium]]]:
-    """The runs with their numbers and media. One whose files hold what cannot be shown is left out and reported."""
+    """The runs with their numbers and media. A run whose files cannot be shown is left out and reported."""
     shown = []
     for run in runs:
         try:
@@ -77,7 +77,7 @@ def show_each(
             media = media_of(run, problems)
             data = numbers(run)
             to_json([data, [medium.describe() for medium in media]])
-        except Exception as error:  # its files may hold anything, and the other runs must not suffer
+        except Exception as error:  # its files may hold anything, and must not break the other runs
             problems.append(Problem(run.path, f"skipped: it cannot be shown ({type(error).__name__}: {error})"))
         else:
             shown.append((run, data, media))
@@ -94,7 +94,7 @@ def about(title: str, live: bool) -> dict[str, Any]:
 
 
 def assemble(data: Mapping[str, Any], blocks: Sequence[str] = ()) -> str:
-    """The text of the page. Its script and its style are allowed by their checksums, and no other."""
+    """The text of the page. Its policy allows only its own script and style, by their checksums."""
     static = resources.files("cbm.report") / "static"
     style = (static / "page.css").read_text(encoding="utf-8")
     parts = "\n".join((static / name).read_text(encoding="utf-8") for name in _SCRIPTS)
@@ -108,11 +108,11 @@ def assemble(data: Mapping[str, Any], blocks: Sequence[str] = ()) -> str:
         "media": "\n".join(blocks),
         "script": script,
     }
-    return re.sub(r"\{\{(\w+)\}\}", lambda hole: holes[hole.group(1)], page)  # once: what is filled in may hold braces
+    return re.sub(r"\{\{(\w+)\}\}", lambda hole: holes[hole.group(1)], page)  # in one pass: inserted text may have braces
 
 
 def to_json(data: Any) -> str:
-    """JSON that can stand inside a script element whatever is in it."""
+    """JSON that is safe inside a script element, whatever it contains."""
     return _escape(json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False))
 
 

@@ -1,4 +1,4 @@
-"""The page live on localhost: it asks for new numbers every few seconds and keeps its filters and its zoom."""
+"""The page, live on localhost: it asks for new numbers every few seconds and keeps its filters and zoom."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from cbm.report.page import about, assemble, show_each, to_json
 from cbm.runs.labels import label_runs
 from cbm.runs.read import Problem, Run, load_runs
 
-_PAUSE = 1.5  # seconds for which an answer is given again without a look at the disk
+_PAUSE = 1.5  # seconds during which an answer is reused without looking at the disk
 _CHUNK = 1 << 18
 
 
 class LiveData:
-    """What the runs below some folders show now. Runs whose files did not change are not worked out again."""
+    """The current numbers of the runs below some folders. Runs whose files did not change are not computed again."""
 
     def __init__(self, paths: Sequence[Path], title: str) -> None:
         self._paths, self._title = paths, title
@@ -46,7 +46,7 @@ class LiveData:
             return self._text, self._tag
 
     def medium(self, key: str) -> Medium | None:
-        """A file that the page may ask for: one that was listed, and nothing else."""
+        """A file that the page may ask for: only one that was listed."""
         with self._lock:
             return self._media.get(key)
 
@@ -58,7 +58,7 @@ class LiveData:
         self._media = {medium.key: medium for _, _, media in shown for medium in media}
         here = {run_id(run) for run in loaded.runs}
         self._known = {own: known for own, known in self._known.items() if own in here}
-        told = about(self._title, live=True) | {"made": None}  # the same bytes as long as nothing has happened
+        told = about(self._title, live=True) | {"made": None}  # the same bytes as long as nothing changes
         return page_data(runs, label_runs([run for run, _, _ in shown]), problems, **told)
 
     def _run(self, run: Run) -> dict[str, Any]:
@@ -70,7 +70,7 @@ class LiveData:
 
 
 def _same(old: Run, new: Run) -> bool:
-    """Whether nothing changed between two looks: for an unchanged file the reader returns the very same lines."""
+    """Whether nothing has changed: for an unchanged file, the reader returns the very same lines."""
     lines = all(getattr(old, name) is getattr(new, name) for name in ("evals", "metrics", "analysis", "timings"))
     return lines and (old.status, old.name, old.config) == (new.status, new.name, new.config)
 
@@ -90,7 +90,7 @@ class Server(ThreadingHTTPServer):
 
     daemon_threads = True
     allow_reuse_address = True
-    request_queue_size = 256  # that may wait to be taken up; the library's 5 make browsers try again after seconds
+    request_queue_size = 256  # waiting requests; with the default of 5, browsers retry after seconds
 
     def __init__(self, board: LiveData, port: int) -> None:
         self.board = board
@@ -108,11 +108,11 @@ def _port_hint(port: int, error: Exception) -> str:
     if not 0 <= port < 65536:
         return f"--port {port}: ports go from 1 to 65535; 0 takes any that is free."
     reason = getattr(error, "strerror", None) or str(error)
-    return f"port {port} cannot be had ({reason}). Type --port {port + 1 if port < 65535 else 0}, or --port 0 for any."
+    return f"port {port} cannot be used ({reason}). Type --port {port + 1 if port < 65535 else 0}, or --port 0 for any."
 
 
 class Handler(BaseHTTPRequestHandler):
-    """What to ask for: the page, its numbers, the files that the numbers name, and stills of films among them."""
+    """Serves the page, its numbers, the files that the numbers name, and stills of the films among them."""
 
     server: Server
     protocol_version = "HTTP/1.1"
@@ -121,7 +121,7 @@ class Handler(BaseHTTPRequestHandler):
     _HOSTS: ClassVar[frozenset[str]] = frozenset({"localhost", "127.0.0.1"})
 
     def do_GET(self) -> None:
-        if (self.headers.get("Host") or "").rpartition(":")[0] not in self._HOSTS:  # a foreign name that points here
+        if (self.headers.get("Host") or "").rpartition(":")[0] not in self._HOSTS:  # another host name that points here
             self._error(HTTPStatus.FORBIDDEN)
             return
         path = unquote(urlsplit(self.path).path)
@@ -136,7 +136,7 @@ class Handler(BaseHTTPRequestHandler):
                 self._poster(medium)
             else:
                 self._error(HTTPStatus.NOT_FOUND)
-        except (BrokenPipeError, ConnectionResetError):  # the reader went away
+        except (BrokenPipeError, ConnectionResetError):  # the browser went away
             self.close_connection = True
 
     do_HEAD = do_GET
@@ -227,4 +227,4 @@ class Handler(BaseHTTPRequestHandler):
 
 def problems_of(paths: Sequence[Path]) -> list[Problem]:
     """What is wrong with the folders themselves, before anything is served."""
-    return [Problem(path, "is not there" if not path.exists() else "is a file") for path in paths if not path.is_dir()]
+    return [Problem(path, "is a file" if path.exists() else "does not exist") for path in paths if not path.is_dir()]

@@ -48,12 +48,12 @@ def save(directory: Path, env_step: int, state: dict[str, Any]) -> Path:
 
     make_folder(directory, directory.parent)
     final = directory / f"{env_step:09d}"
-    with aside(final) as made:  # in the place of a damaged one that the run fell back from, or of the same state again
+    with aside(final) as made:  # it may replace a damaged one that the run fell back from, or the same state
         made.mkdir()
         for name, data in contents.items():
             write_whole(made / name, data, made, sync=True)
     _sync_directory(directory)
-    # What is newer was damaged, or the run would have gone on from it.
+    # Newer ones are damaged, or the run would have resumed from them.
     steps = saved_steps(directory)
     for step in [step for step in steps if step > env_step] + [step for step in steps if step <= env_step][:-_KEEP]:
         shutil.rmtree(directory / f"{step:09d}", ignore_errors=True)
@@ -61,7 +61,7 @@ def save(directory: Path, env_step: int, state: dict[str, Any]) -> Path:
 
 
 def clear_unfinished(directory: Path) -> None:
-    """Remove what a process left that was killed while it wrote. Only for the process that holds the run's lock."""
+    """Remove what a process left when it was killed while writing. Only for the process that holds the run's lock."""
     for entry in list_folder(directory, directory.parent):
         if re.fullmatch(r"\.[0-9]+\.[0-9]+", entry.name):
             remove(Path(entry.path))
@@ -107,7 +107,7 @@ def random_state() -> dict[str, Any]:
     """Every global random generator that an agent or an environment may draw from."""
     state = {
         "python": random.getstate(),
-        "numpy": np.random.get_state(legacy=False),  # noqa: NPY002 - whoever draws from it must resume too
+        "numpy": np.random.get_state(legacy=False),  # noqa: NPY002 - code that draws from it must resume too
         "torch": torch.get_rng_state(),
     }
     if torch.cuda.is_available():
@@ -125,7 +125,7 @@ def set_random_state(state: dict[str, Any]) -> None:
 
 
 def seed_everything(seed: int) -> None:
-    """The global generators at the start of a run."""
+    """Seed the global generators at the start of a run."""
     random.seed(seed)
     np.random.seed(seed % 2**32)  # noqa: NPY002
     torch.manual_seed(seed)

@@ -1,4 +1,4 @@
-"""Where a run keeps its things, and the lock that keeps a second process out."""
+"""Where a run keeps its files, and the lock that keeps a second process out."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class RunDir:
         self.evals = root / "evals.jsonl"
         self.analysis = root / "analysis.jsonl"
         self.timings = root / "timings.jsonl"
-        self.ended = root / "ended.json"  # how the last process of this run ended, if it lived to tell
+        self.ended = root / "ended.json"  # how the last process of this run ended, unless it was killed
         self.checkpoints = root / "checkpoint"
         self.replay = root / "replay"
         self.films = root / "videos"
@@ -44,7 +44,7 @@ class RunDir:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the directory. The system drops a lock with its process, so a crash never leaves it locked."""
+        """Lock the directory. The system releases the lock with the process, so a crash never leaves it locked."""
         self.root.mkdir(parents=True, exist_ok=True)
         handle = open_file(self.root / ".lock", self.root, os.O_RDWR | os.O_CREAT)
         try:
@@ -59,7 +59,7 @@ class RunDir:
             os.close(handle)
 
     def owner(self) -> str | None:
-        """The id of the process that trains here now; None where nobody does."""
+        """The id of the process that is training here; None if there is none."""
         try:
             handle = open_file(self.root / ".lock", self.root)
         except OSError:
@@ -81,7 +81,7 @@ def _take(handle: int, patience: float) -> bool:
 
 
 def _pid(handle: int) -> str:
-    """What the process that holds the lock has written into it, where the system lets others read that."""
+    """What the process that holds the lock has written into it, if the system lets others read it."""
     try:
         return os.read(handle, 32).decode(errors="replace").strip() or "unknown"
     except OSError:
@@ -99,7 +99,7 @@ def saved_steps(checkpoints: Path) -> list[int]:
 
 
 def open_new(root: Path) -> RunDir:
-    """A directory for a new run; one that already holds a run is refused."""
+    """A directory for a new run; an error if it already holds one."""
     run = RunDir(root)
     if run.config.exists():
         raise CBMError(f"{root} already holds a run. To resume it: {run.resume_command}. Or choose another --out.")

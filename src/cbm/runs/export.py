@@ -1,8 +1,8 @@
 """A trained agent as one file that acts without this package: ONNX, or PyTorch's own format (`cbm export`).
 
-The file takes the uint8 frames that the agent saw in training and gives an action; scaling of pixels is inside. What
-else it needs to know (task, frames in a stack, action repeat, ...) is in the file too. Each file is read back and
-compared with the agent before it gets its name.
+The file takes uint8 frames as the agent saw them in training and gives an action; it scales the pixels itself. What
+else a user must know (task, frames in a stack, action repeat, ...) is in the file too. Each file is read back and
+compared with the agent before it gets its final name.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ _METADATA = "cbm.json"  # its name among the extra files of a .pt2
 
 
 class Policy(Protocol):
-    """A file that acts. `memory` is None for an agent without one, and zeros when an episode begins."""
+    """A policy file, opened. `memory` is None for an agent without one, and zeros when an episode begins."""
 
     def __call__(self, obs: np.ndarray, memory: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]: ...
 
 
 class Format(NamedTuple):
-    """How a traced controller becomes a file, and how that is opened again."""
+    """How a traced controller is written to a file, and how the file is opened again."""
 
     needs: tuple[str, ...]
     write: Callable[[ExportedProgram, Mapping[str, str], Path], None]
@@ -59,13 +59,13 @@ class Exported:
     config: RunConfig
     env_step: int
     difference: float
-    rounded: bool  # the agent itself acts with convolutions in bfloat16, the file in 32 bits
+    rounded: bool  # the agent's own convolutions are in bfloat16, those of the file in 32 bits
 
 
 def export(
     run: Path | str, path: Path, format: str | None = None, report: Callable[[str], None] = lambda what: None
 ) -> Exported:
-    """Write the policy of a run's newest checkpoint to `path`. Without `format`, the ending of the name decides."""
+    """Write the policy of a run's newest checkpoint to `path`. Without `format`, the file's suffix decides."""
     chosen = _format(path, format)
     check_output(path)
     report("reading the run")
@@ -83,10 +83,10 @@ def export_agent(
     format: str = "onnx",
     report: Callable[[str], None] = lambda what: None,
 ) -> float:
-    """Write the policy of an agent. Returns the largest difference between an action of the file and of the agent."""
+    """Write the policy of an agent. Returns the largest difference between actions of the file and of the agent."""
     if not isinstance(agent, Deployable):
         raise CBMError(
-            f"the agent {config.agent_name!r} cannot be exported: it has no method `controller`, which gives the "
+            f"the agent {config.agent_name!r} cannot be exported: it has no method `controller`, which returns the "
             "networks that act as one module (docs/extending.md)."
         )
     kind, controller = FORMATS[format], agent.controller()
@@ -99,7 +99,7 @@ def export_agent(
             report(f"comparing it with the agent on {CHECKED} observations")
             obs = np.random.default_rng(0).integers(0, 256, (CHECKED, 1, *_shape(config)), dtype=np.uint8)
             difference = largest_difference(agent, kind.open(made), controller.memory_dim, obs)
-            if not difference <= TOLERANCE:  # also where it is not a number
+            if not difference <= TOLERANCE:  # also true for NaN
                 raise CBMError(
                     f"{path} was not written: its actions differ from those of the agent by up to {difference:.1e}."
                 )
@@ -109,7 +109,7 @@ def export_agent(
 
 
 def metadata(config: RunConfig, controller: Controller, env_step: int) -> dict[str, str]:
-    """What a control loop must know and the shapes of inputs and outputs do not say."""
+    """What a control loop must know beyond the shapes of inputs and outputs."""
     env = config.env.resolved()
     facts = {
         "task": env.name,
@@ -141,7 +141,8 @@ def trace(controller: Controller, shape: tuple[int, int, int]) -> ExportedProgra
 
 
 def largest_difference(agent: Agent, policy: Policy, memory_dim: int, obs: np.ndarray) -> float:
-    """Between the actions of an agent and of its file, for observations (T, N, C, H, W) of N episodes side by side."""
+    """The largest difference between the actions of an agent and of its file, for observations (T, N, C, H, W) of N
+    episodes side by side."""
     differences, memory = [], np.zeros((obs.shape[1], memory_dim), np.float32) if memory_dim else None
     begin_episode(agent)
     for seen in obs:
@@ -170,7 +171,7 @@ def _write_onnx(traced: ExportedProgram, facts: Mapping[str, str], path: Path) -
 
 
 def open_onnx(path: Path) -> Policy:
-    """On one thread: the networks are too small to share."""
+    """Opened on one thread: the networks are too small to divide among several."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -187,7 +188,7 @@ def open_onnx(path: Path) -> Policy:
 def _write_pt2(traced: ExportedProgram, facts: Mapping[str, str], path: Path) -> None:
     import torch
 
-    with path.open("wb") as file:  # a name would have to end in .pt2
+    with path.open("wb") as file:  # given a name, torch would insist that it ends in .pt2
         torch.export.save(traced, file, extra_files={_METADATA: json.dumps(facts, indent=2)})
 
 
@@ -240,7 +241,7 @@ def _shape(config: RunConfig) -> tuple[int, int, int]:
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """Without the exporter's remarks about packages that play no part here."""
+    """Silence the exporter's remarks about packages that are not used here."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)

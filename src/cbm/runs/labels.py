@@ -1,9 +1,9 @@
-"""Which runs belong together: the names of their method and of their distraction.
+"""Which runs belong together: labels for their method and their distraction.
 
 Runs are averaged over seeds only if nothing else distinguishes them. Two runs of `drqv2+cbm` with 32 and 128 prototypes
-are two methods here, and are called by the setting in which they differ. A value that more of them have than any other
-goes unsaid. Two runs alike even in their seed are not two seeds: before and after a change of the code, perhaps. They
-are called by their folders.
+are two methods here, labelled by the setting in which they differ. The most common value is left out of the label. Runs
+that have even their seed in common are not separate seeds (they may be from before and after a change of the code), so
+they are labelled by their folders.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _BESIDE_THE_POINT = frozenset({"seed", "preset", "agent_name"})
 _OF_THE_DISTRACTION = frozenset(
     f"env.{name}" for name in ("task", "env_id", "renderer", *(field.name for field in fields(Conditions)))
 )
-_SAID = {  # what a label says of a condition that is not the usual one
+_SAID = {  # what a label says about a condition that is not the default
     "scale": "scale {}",
     "camera_scale": "camera {}",
     "color_scale": "colour {}",
@@ -57,7 +57,7 @@ def label_runs(runs: Sequence[Run]) -> list[Labels]:
 
 
 def _settings(runs: Sequence[Run]) -> list[list[str]]:
-    """For each run, what sets it apart from others of its agent: preset if there are several, settings that differ."""
+    """For each run, what sets it apart from others of its agent: the preset, if there are several, and settings."""
     flat = [flatten(run.config) for run in runs]
     presets = len({run.preset for run in runs}) > 1
     groups: dict[tuple[str, str], list[int]] = defaultdict(list)
@@ -75,10 +75,10 @@ def _settings(runs: Sequence[Run]) -> list[list[str]]:
 
 
 def _folders(runs: Sequence[Run]) -> list[str]:
-    """The part of its path that separates each run from those with the same seed; empty if every seed is there once.
+    """The part of each path that tells runs with the same seed apart; empty if every seed occurs only once.
 
-    The part that makes the fewest groups, and of those the innermost: `before` and `after` of before/s0, before/s1,
-    after/s0 and after/s1.
+    Among the parts that do, the one with the fewest values, and then the innermost: `before` and `after` for before/s0,
+    before/s1, after/s0 and after/s1.
     """
     seeds = [run.seed for run in runs]
     if len(set(seeds)) == len(runs):
@@ -89,7 +89,7 @@ def _folders(runs: Sequence[Run]) -> list[str]:
 
 
 def _varying(configs: list[tuple[str, Mapping[str, Any]]]) -> list[str]:
-    """Settings in which runs of one agent differ on one and the same task. A key that one run lacks does not count."""
+    """Settings in which runs of one agent on the same task differ. Runs that lack a setting are ignored for it."""
     found: dict[str, None] = {}
     for task in {task for task, _ in configs}:
         same = [config for at, config in configs if at == task]

@@ -24,7 +24,7 @@ def load_agent(directory: Path | str, device: str = "cpu") -> Agent:
     """The agent of a run's newest checkpoint, or `zoo:NAME`, ready to `act`. No code in the run is executed.
 
     Examples:
-        The run is that of the example of `cbm.train`.
+        With the run from the example of `cbm.train`.
 
         >>> import cbm
         >>> agent = cbm.load_agent("runs/short")
@@ -38,7 +38,7 @@ def load_agent(directory: Path | str, device: str = "cpu") -> Agent:
 
 
 def find_run(name: Path | str) -> RunDir:
-    """What RUN on a command line means: the run in the directory of that name, or the agent `zoo:NAME`."""
+    """What RUN on a command line means: a run directory, or the agent `zoo:NAME`."""
     if is_reference(name):
         return RunDir(open_entry(str(name)).root)
     run = open_existing(Path(name))
@@ -52,7 +52,7 @@ def load_run(
 ) -> tuple[RunConfig, Agent, int]:
     """Configuration, agent and environment step of a run's newest checkpoint.
 
-    `settings` of the agent replace those of the run where the agent has them. They must leave the weights as they are.
+    `settings` replace those of the agent, where it has them. They must not change its weights.
     """
     config, env_step, state = load_checkpoint(find_run(directory))
     known = {name: value for name, value in (settings or {}).items() if hasattr(config.agent, name)}
@@ -60,13 +60,13 @@ def load_run(
     obs, action = state["shapes"]
     agent = make_run_agent(config, Shapes(tuple(obs), action), device)
     load_weights(agent, state["agent"])
-    begin_episode(agent)  # what it remembers of an episode in training would be of no use
+    begin_episode(agent)  # its memory of a training episode would be of no use
     return config, agent, env_step
 
 
 def load_checkpoint(run: RunDir, plays: bool = False) -> tuple[RunConfig, int, dict[str, Any]]:
     """Configuration, environment step and state of a run's newest checkpoint; an error if it has none, or if the
-    configuration is not what it was then. `plays`: its environment will be made, so the user must trust that."""
+    configuration has changed since. With `plays`, its environment will be made, so the user must trust it."""
     config = read_config(run.config)
     if plays:
         check_trusted(config.env.env_id, run.root)

@@ -13,7 +13,7 @@ from typing import Any
 from cbm.registry import installed_packages
 
 _PACKAGES = ("cbm-rl", "torch", "numpy", "gymnasium", "mujoco", "dm_control", "safetensors")
-RECORDS = 1  # the form of the files in a run directory; a reader refuses newer ones by name
+RECORDS = 1  # version of the files in a run directory; readers refuse newer ones
 
 
 def provenance() -> dict[str, Any]:
@@ -38,7 +38,7 @@ def _version(package: str) -> str | None:
 
 
 def _revision() -> str | None:
-    """The commit of this source tree, with `+` where tracked files were changed; None outside of one."""
+    """The commit of this source tree, with a `+` if tracked files were changed; None outside of a repository."""
     here = Path(__file__).resolve()
 
     def git(*args: str) -> str:
@@ -46,7 +46,7 @@ def _revision() -> str | None:
         return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
 
     try:
-        git("ls-files", "--error-unmatch", here.name)  # an installed copy may lie inside someone else's repository
+        git("ls-files", "--error-unmatch", here.name)  # an installed copy may be inside someone else's repository
         return git("rev-parse", "HEAD") + ("+" if git("status", "--porcelain", "--untracked-files=no") else "")
     except (OSError, subprocess.SubprocessError):
         return None

@@ -1,7 +1,7 @@
 """Run directories as they are found on disk: complete, running, killed in mid-line, half-written, or not runs at all.
 
-`load_runs` never raises for what it finds. What cannot be read is left out and reported by name; the rest is shown. It
-imports neither PyTorch nor the training loop, so a page can be made where nothing can be trained.
+`load_runs` never raises an error for what it finds. Whatever cannot be read is left out and reported by name; the rest
+is shown. It imports neither PyTorch nor the training loop, so a page can be made where nothing can be trained.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from cbm.system.files import Unreadable, list_folder, read_file, read_object
 from cbm.system.jsonl import parse_lines
 
 Line = Mapping[str, Any]
-_DEPTH = 4  # how far below a given folder runs are looked for
+_DEPTH = 4  # how many folders deep to look for runs
 
 
 @dataclass(frozen=True)
@@ -39,10 +39,10 @@ class Problem:
 
 @dataclass(frozen=True)
 class Status:
-    """Where a run is in its life."""
+    """What state a run is in."""
 
     state: Literal["complete", "running", "stopped", "failed"]
-    reason: str = ""  # of `failed`, and of `stopped` where it is known; the process of `running`
+    reason: str = ""  # why it failed or, if known, stopped; for `running`, the process
 
     def __str__(self) -> str:
         return f"{self.state} ({self.reason})" if self.reason else self.state
@@ -53,8 +53,8 @@ class Run:
     """Everything in a run directory, except its checkpoints and its replay."""
 
     path: Path
-    name: str  # the folder's, with as many parents before it as it takes to tell the runs apart
-    config: Mapping[str, Any]  # config.json as written; of an older version it may lack keys, of a newer one have more
+    name: str  # of the folder, with as many parents in front as it takes to tell the runs apart
+    config: Mapping[str, Any]  # config.json as written; other versions may have fewer or more keys
     provenance: Mapping[str, Any]
     evals: tuple[Line, ...]
     metrics: tuple[Line, ...]
@@ -103,7 +103,7 @@ class Run:
 
     @property
     def random_returns(self) -> list[float]:
-        """Returns of the training episodes that uniformly random actions played."""
+        """Returns of the training episodes that were played with uniformly random actions."""
         seed_steps = self.config["training"].get("seed_steps")
         early = [line for line in self.metrics if is_number(seed_steps) and line["env_step"] <= seed_steps]
         return [line["episode_return"] for line in early if is_number(line.get("episode_return"))]
@@ -146,9 +146,9 @@ def load_runs(paths: Iterable[Path | str]) -> Loaded:
 
 
 def find_runs(path: Path, problems: list[Problem]) -> list[Path]:
-    """The run directories at or below `path`. Folders among them that hold none are reported."""
+    """The run directories at or below `path`. Folders next to them that hold none are reported."""
     if not path.exists():
-        problems.append(Problem(path, "is not there"))
+        problems.append(Problem(path, "does not exist"))
         return []
     if not path.is_dir():
         problems.append(Problem(path, "is a file, not a run directory"))
@@ -162,7 +162,7 @@ def find_runs(path: Path, problems: list[Problem]) -> list[Path]:
 
 
 def _search(path: Path, depth: int) -> tuple[list[Path], list[tuple[Path, str]]]:
-    """Runs at or below a folder, and the folders beside them that hold none."""
+    """Runs at or below a folder, and the folders next to them that hold none."""
     if os.path.lexists(path / "config.json"):
         return [path], []
     found: list[Path] = []
@@ -170,7 +170,7 @@ def _search(path: Path, depth: int) -> tuple[list[Path], list[tuple[Path, str]]]
     folders = sorted(entry for entry in path.iterdir() if entry.is_dir() and not entry.name.startswith("."))
     for folder in folders if depth else []:
         if folder.is_symlink():
-            strange.append((folder, "is a symbolic link, which is not followed; name it, and it is shown"))
+            strange.append((folder, "is a symbolic link, which is not followed; to include it, name it"))
             continue
         try:
             inner, odd = _search(folder, depth - 1)
@@ -183,7 +183,7 @@ def _search(path: Path, depth: int) -> tuple[list[Path], list[tuple[Path, str]]]
 
 def _nothing_here(folder: Path) -> str:
     if (folder / ".lock").exists():
-        return "a run that was begun and never got its config.json"
+        return "a run that was started but never got its config.json"
     if not any(folder.iterdir()):
         return "is empty"
     return "holds no run (no config.json in it)"
@@ -203,7 +203,7 @@ def _names(paths: list[Path]) -> list[str]:
 
 
 def _load(root: Path, problems: list[Problem]) -> Run | None:
-    """One run directory; None, with the reason in `problems`, where it is not one that we can read."""
+    """One run directory; None, with the reason in `problems`, if it cannot be read."""
     run = RunDir(root)
     try:
         config = read_object(run.config, root)
@@ -246,7 +246,7 @@ def _figures(run: RunDir, problems: list[Problem]) -> dict[str, tuple[Path, ...]
 
 
 def _files(folder: Path, root: Path, suffixes: tuple[str, ...], problems: list[Problem]) -> list[Path]:
-    """The regular files in a folder of a run whose names end like this. Links and the like are reported."""
+    """The regular files with these suffixes in a folder of a run. Links and the like are reported."""
     try:
         entries = list_folder(folder, root)
     except OSError as error:
@@ -259,18 +259,16 @@ def _files(folder: Path, root: Path, suffixes: tuple[str, ...], problems: list[P
             if entry.is_file(follow_symlinks=False):
                 files.append(path)
             else:
-                what = (
-                    "symbolic link, and links in a run are not followed" if entry.is_symlink() else "thing of its own"
-                )
-                problems.append(Problem(path, f"is no file but a {what}; left out"))
+                link = "is a symbolic link, and links in a run are not followed"
+                problems.append(Problem(path, f"{link if entry.is_symlink() else 'is not a regular file'}; left out"))
     return files
 
 
 def _config_problem(config: Mapping[str, Any], provenance: Mapping[str, Any]) -> str | None:
-    """Why a config.json is not one of a run that this version reads; None where it is."""
+    """Why this version cannot read a run with this config.json; None if it can."""
     records = provenance.get("records", 1)
     if not _is_count(records) or records > RECORDS:
-        return f"its files are of version {records!r}, and this cbm-rl reads up to {RECORDS}: pip install -U cbm-rl"
+        return f"its files have version {records!r}, but this cbm-rl reads up to {RECORDS}: pip install -U cbm-rl"
     env, training = config.get("env"), config.get("training")
     needed = {
         "agent_name": isinstance(config.get("agent_name"), str),
@@ -281,7 +279,7 @@ def _config_problem(config: Mapping[str, Any], provenance: Mapping[str, Any]) ->
         "training.total_steps": isinstance(training, dict) and _is_count(training.get("total_steps")),
     }
     missing = [name for name, there in needed.items() if not there]
-    return f"its config.json is not one of a cbm run ({', '.join(missing)} missing or odd)" if missing else None
+    return f"its config.json is not that of a cbm run ({', '.join(missing)} missing or wrong)" if missing else None
 
 
 def _status(run: RunDir, owner: str | None, total_steps: int, evals: tuple[Line, ...]) -> Status:
@@ -308,7 +306,7 @@ def _read_lines(
     except OSError as error:
         return (), [f"cannot be read ({error.strerror})"]
     complaints = ["its last line was cut short and is left out"] if cut and cut_is_a_problem else []
-    for numbers, what in ((broken, "not JSON"), (odd, "of another form than this version writes")):
+    for numbers, what in ((broken, "not JSON"), (odd, "not in the form that this version writes")):
         if numbers:
             named = f"line {numbers[0]}" if len(numbers) == 1 else f"{len(numbers)} lines (first: {numbers[0]})"
             complaints.append(f"{named} {what}; left out")
@@ -319,7 +317,7 @@ def _read_lines(
 def _parse_lines(
     path: Path, root: Path, is_right: Callable[[Any], bool], size: int, modified: int
 ) -> tuple[tuple[Line, ...], bool, list[int], list[int]]:
-    """Good lines, whether the last one lacks its end, and the numbers of those that are no JSON or of another form."""
+    """Good lines, whether the last line is cut short, and the numbers of lines that are not JSON or in another form."""
     found = parse_lines(read_file(path, root))
     odd = [number for number, line in found.good if not is_right(line)]
     good = tuple(line for _, line in found.good if is_right(line)) if odd else tuple(line for _, line in found.good)
@@ -331,7 +329,7 @@ def _is_count(value: Any) -> bool:
 
 
 def is_number(value: Any) -> bool:
-    """Whether it is one that a figure can show."""
+    """Whether it is a number that a figure can show."""
     return isinstance(value, int | float) and not isinstance(value, bool) and -1e300 < value < 1e300
 
 

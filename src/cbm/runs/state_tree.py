@@ -1,7 +1,7 @@
 """A nested state (dicts, lists, tensors, arrays, numbers) as plain JSON plus one flat dict of tensors, and back.
 
-Exact in both directions, which `load_state_dict` after a crash needs: floats keep every digit, integer keys (Adam's)
-stay integers, and a tensor keeps its memory order. The last matters because Adam's fused kernel walks parameter and
+It is exact in both directions, as `load_state_dict` after a crash needs: floats keep every digit, integer keys (Adam's)
+stay integers, and a tensor keeps its memory order. The last matters because Adam's fused kernel walks parameters and
 moments as flat memory: channels-last weights with moments restored in another order would be updated wrongly.
 """
 
@@ -23,7 +23,7 @@ def pack(state: Any) -> tuple[Json, dict[str, Tensor]]:
     def walk(node: Any, path: str) -> Json:
         if isinstance(node, Tensor):
             order = _memory_order(node)
-            # A copy: safetensors refuses two names for one storage, and a shared parameter has two.
+            # A copy, because safetensors refuses two names for one storage, and a shared parameter has two.
             tensors[path] = node.detach().cpu().permute(order).contiguous().clone()
             return {"$tensor": path, "order": order}
         if isinstance(node, np.ndarray):
@@ -64,7 +64,7 @@ def unpack(skeleton: Json, tensors: dict[str, Tensor]) -> Any:
 
 
 def _memory_order(tensor: Tensor) -> list[int]:
-    """The axes from the one that moves slowest in memory to the fastest; the natural order where it is contiguous."""
+    """The axes, from the one that varies slowest in memory to the fastest; in their natural order if contiguous."""
     axes = list(range(tensor.dim()))
     if tensor.is_contiguous():
         return axes

@@ -1,8 +1,8 @@
-"""Which modules a run directory may have imported: those that the user names, and those that are loaded anyway.
+"""Which modules a run directory may cause to be imported: those that the user names, and those loaded anyway.
 
 A run says in its config.json which environment it was trained on, as `module:ID`, and Gymnasium imports the module. In
-a run that somebody else made, that could be any code. Agents and objectives need no such care: they are looked up by
-name among what is installed.
+somebody else's run, that could be any code. Agents and objectives need no such care: they are looked up by name among
+installed packages.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ class NotTrusted(CBMError):
 
 
 def trust(modules: Iterable[str]) -> None:
-    """The user has named these modules: on the command line, or in their own configuration."""
+    """Trust these modules: the user has named them on the command line, or in their own configuration."""
     _named.update(dict.fromkeys(modules))
 
 
 def module_of(env_id: str | None) -> list[str]:
-    """The module that `module:ID` names; none where an environment is known by its ID alone."""
+    """The module that `module:ID` names; none if the ID of an environment has no module."""
     module, colon, _ = (env_id or "").partition(":")
     return [module] if colon else []
 
 
 def check_trusted(env_id: str | None, run: Path) -> None:
-    """An error where the run at `run` wants to import what the user has not named."""
+    """Raise an error if the run at `run` wants to import something that the user has not named."""
     for module in module_of(env_id):
         if module not in _named and module not in sys.modules:
             raise NotTrusted(
@@ -42,5 +42,5 @@ def check_trusted(env_id: str | None, run: Path) -> None:
 
 
 def trust_options() -> str:
-    """The options that repeat what the user has named so far, for a command to resume with."""
+    """The options that name the same modules again, for the command that resumes a run."""
     return "".join(f" --trust {module}" for module in _named)

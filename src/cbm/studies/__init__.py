@@ -1,5 +1,5 @@
 """Studies: many runs that belong together, such as the experiments behind a figure of the paper.
 
-`define.py` says what a study is, `paper.py` holds those of the paper and `file.py` reads a user's own. `store.py` is
-the folder with the runs, `drive.py` the loop that makes all of them finish, `launch/` where they are computed.
+`define.py` says what a study is, `paper.py` holds those of the paper, and `file.py` reads a user's own. `store.py` is
+the folder with the runs, `drive.py` the loop that gets all of them finished, and `launch/` decides where they run.
 """

@@ -70,7 +70,7 @@ class Board:
             self.say(self.summary(states, running))
 
     def render(self, states: Mapping[str, State], running: Collection[str]) -> Group:
-        """The table, what runs first, cut to the height of the terminal."""
+        """The table, with running runs at the top, cut to the height of the terminal."""
         table = Table("task", "method", "variant", "seed", "", "steps", "return", "left", box=None, pad_edge=False)
         for column in (5, 6, 7):
             table.columns[column].justify = "right"
@@ -87,7 +87,7 @@ class Board:
         return Group(table, *more, Text(self.summary(states, running), style="bold"))
 
     def summary(self, states: Mapping[str, State], running: Collection[str]) -> str:
-        """Counts, and the time left if the rest is as fast as what runs now."""
+        """Counts, and the time left if the other runs are as fast as the current ones."""
         counts = Counter("running" if name in running else state.kind for name, state in states.items())
         parts = [f"{counts[kind]} {kind}" for kind in reversed(_ORDER) if counts[kind]]
         speed = sum(self._speed(name) for name in running)

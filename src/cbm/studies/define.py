@@ -1,7 +1,7 @@
 """A study: grids of tasks x methods x variants, times seeds, at a scale. `make_plan` resolves it into runs.
 
 A run is named after its resolved configuration, with a hash of everything in it that can change a result. So two
-studies share the runs that they have in common, and a changed definition never meets results of the old one.
+studies share the runs that they have in common, and a changed definition never picks up results of the old one.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ Settings = Mapping[str, Any]  # dotted names of the configuration and their valu
 
 @dataclass(frozen=True)
 class Scale:
-    """How large a study is computed."""
+    """The size at which a study is run."""
 
     name: str
     preset: str
     seeds: int
     about: str
-    set: Settings = field(default_factory=dict)  # stronger than what a study says, where the agent has such a setting
-    final_episodes: int | None = None  # at most
+    set: Settings = field(default_factory=dict)  # overrides the study, where the agent has such a setting
+    final_episodes: int | None = None  # the most there may be
 
     def override(self, config: RunConfig) -> RunConfig:
         for name, value in self.set.items():
@@ -75,8 +75,8 @@ SCALES: dict[str, Scale] = {
 class Grid:
     """Every task with every method in every variant.
 
-    A method is an agent, or a label with an `agent` and settings; a variant is a label with settings, most
-    of them about the environment.
+    A method is the name of an agent, or a label with an `agent` and settings. A variant is a label with settings,
+    usually of the environment.
     """
 
     tasks: tuple[str, ...]
@@ -98,14 +98,14 @@ class Study:
     seeds: int | None = None  # None: those of the scale
     set: Settings = field(default_factory=dict)  # for every run
     final_episodes: int = 0  # episodes on unseen videos with the finished agent
-    analyses: tuple[str, ...] = ()  # of each finished run, in addition to curves and scores
-    scales: Mapping[str, Settings] = field(default_factory=dict)  # scale -> `tasks`, `seeds`, ..., `set` there
+    analyses: tuple[str, ...] = ()  # for each finished run, in addition to curves and scores
+    scales: Mapping[str, Settings] = field(default_factory=dict)  # scale -> its own `tasks`, `seeds`, ..., `set`
     default_scale: str = "laptop"
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The part of a study that is asked for, and what is changed in it. Empty: all of it."""
+    """The part of a study that the user asks for, and what to change in it. Empty means all of it."""
 
     scale: str | None = None
     tasks: tuple[str, ...] = ()
@@ -149,12 +149,12 @@ class Plan:
         return f"{self.study.name}-{self.scale}"
 
     def distinct(self, part: str) -> list[str]:
-        """The tasks, methods or variants that occur, in their order."""
+        """The tasks, methods or variants that occur, in order."""
         return list(dict.fromkeys(getattr(run, part) for run in self.runs))
 
 
 class Cell(NamedTuple):
-    """One point of a grid: runs that differ in their seeds alone."""
+    """One point of a grid: runs that differ only in their seeds."""
 
     task: str
     method: str
@@ -163,7 +163,7 @@ class Cell(NamedTuple):
 
 
 def make_plan(study: Study, choice: Choice | None = None) -> Plan:
-    """Every run that `choice` asks for. Seeds come last: one of everything is there before the second of anything."""
+    """Every run that `choice` asks for, ordered by seed: everything runs once before anything runs a second time."""
     choice = Choice() if choice is None else choice
     name = study.default_scale if choice.scale is None else choice.scale
     scale, cells = choose("scale", name, SCALES), _cells(study, name, choice)
@@ -206,7 +206,7 @@ def _cells(study: Study, scale: str, choice: Choice) -> list[Cell]:
                     choose(f"{part} of the study {study.name}", label, known)
                 cells = [cell for cell in cells if getattr(cell, part) in wanted]
     if not cells:
-        raise CBMError(f"no run of {study.name} has all that was asked for. `cbm study show {study.name}` lists them.")
+        raise CBMError(f"no run of {study.name} matches all of these. `cbm study show {study.name}` lists them.")
     return cells
 
 
@@ -239,7 +239,7 @@ def _has(config: RunConfig, name: str) -> bool:
 
 
 def run_name(config: RunConfig) -> str:
-    """What the run is, to read, and a hash of everything that decides its result, to tell it apart."""
+    """A readable description of the run, and a hash of everything that can change its result."""
     essence = to_json(config)
     for each in fields(config.training):
         if effect_of(f"training.{each.name}") <= Effect.ROUNDING:

@@ -1,4 +1,4 @@
-"""The loop that sees to it that every run of a plan finishes, or is set aside with its error."""
+"""The loop that gets every run of a plan finished, or sets it aside with its error."""
 
 from __future__ import annotations
 
@@ -75,12 +75,12 @@ def _loop(
 
 
 def _settle(run: PlannedRun, ended: Ended, before: State, store: Store) -> State:
-    """The state of a run after a process of it has ended."""
+    """The state of a run after one of its processes has ended."""
     if ended.outcome == "done" and not store.is_done(run):
-        ended = replace(ended, outcome="failed", error="its process ended well, but the run is not complete")
+        ended = replace(ended, outcome="failed", error="its process ended without error, but the run is incomplete")
     store.record(run, ended)
     state = store.state(run)
-    if ended.outcome == "failed":  # counted here as well: a full disk may not have taken the record
+    if ended.outcome == "failed":  # counted here too: on a full disk, the record may be lost
         failures = max(before.failures + 1, state.failures)
         kind = "set aside" if failures >= TRIES else state.kind
         state = replace(state, kind=kind, failures=failures, error=ended.error)
@@ -88,7 +88,7 @@ def _settle(run: PlannedRun, ended: Ended, before: State, store: Store) -> State
 
 
 def _job(run: PlannedRun, store: Store, threads: int) -> Job:
-    """Threads and evaluation workers are shared out by the launcher, unless the study says otherwise."""
+    """The job of a run. The launcher divides up threads and evaluation workers, unless the study sets them."""
     training: dict[str, Any] = dict(run.config["training"])
     if training["threads"] is None:
         training["threads"] = threads

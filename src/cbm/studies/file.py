@@ -33,7 +33,7 @@ _QUOTES = 'Write settings of an agent in quotes next to its name: { agent = "drq
 
 @dataclass(frozen=True)
 class GridTable:
-    """A [[grid]]; of a file without one, its own lines."""
+    """A [[grid]], or the same lines at the top level of a file without one."""
 
     tasks: Names = ()
     methods: Names | Mapping[str, Any] = ()
@@ -42,7 +42,7 @@ class GridTable:
 
 @dataclass(frozen=True)
 class ScaleTable:
-    """What is different at a scale."""
+    """What differs at a scale."""
 
     tasks: Names = ()
     methods: Names = ()
@@ -53,7 +53,7 @@ class ScaleTable:
 
 @dataclass(frozen=True)
 class StudyFile(GridTable):
-    """Everything that a file may say."""
+    """Everything that a file may contain."""
 
     title: str | None = None
     scale: Literal["paper", "laptop", "smoke"] = "laptop"
@@ -77,7 +77,7 @@ def find_study(name: str) -> Study:
 
 
 def read_study(path: Path) -> Study:
-    """The study in a TOML file. Whatever is wrong in it is named, with what to write instead."""
+    """The study in a TOML file. Errors name what is wrong and what to write instead."""
     try:
         data = tomllib.loads(path.read_text())
     except FileNotFoundError:
@@ -94,10 +94,10 @@ def _study(name: str, data: dict[str, Any]) -> Study:
     if name in STUDIES:
         raise CBMError(f"{name!r} is the name of a study of the paper; call the file something else.")
     if not isinstance(data.get("grid", []), list):
-        raise CBMError("write each of several grids as [[grid]], with tasks and methods.")
+        raise CBMError("write every grid as a table [[grid]], with tasks and methods.")
     file = from_json(StudyFile, data)
     if file.grid and (file.tasks or file.methods or file.variants):
-        raise CBMError("tasks, methods and variants go into the [[grid]] tables where there are such.")
+        raise CBMError("in a file with [[grid]] tables, tasks, methods and variants go into those tables.")
     tables: dict[str, ScaleTable] = {scale: getattr(file, scale) for scale in SCALES}
     return Study(
         name=name,
@@ -114,7 +114,7 @@ def _study(name: str, data: dict[str, Any]) -> Study:
 
 def _grid(data: GridTable) -> Grid:
     if not data.tasks:
-        raise CBMError('say on which tasks: tasks = ["cartpole-swingup"].')
+        raise CBMError('name the tasks: tasks = ["cartpole-swingup"].')
     if not data.methods:
         raise CBMError('say which methods to compare: methods = ["drqv2", "drqv2+cbm"], or a table [methods].')
     methods = data.methods
@@ -128,7 +128,7 @@ def _grid(data: GridTable) -> Grid:
 
 
 def _settings(where: str, data: Any) -> Settings:
-    """Nested tables as dotted names. Of a method, `agent` is the name."""
+    """Nested tables as dotted names. In a method, `agent` is the agent's name."""
     if not isinstance(data, Mapping):
         raise CBMError(f"{where} must be a table of settings, such as {{ agent.lr = 1e-3 }}, not {data!r}.")
     return flatten(data)

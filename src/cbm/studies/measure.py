@@ -1,6 +1,6 @@
-"""How long a study takes on this machine, from some steps and updates of each method at its own size.
+"""How long a study takes on this machine, estimated from a few steps and updates of each method at full size.
 
-One run is measured at a time, on as many threads as it will have; runs side by side share memory and caches, so the
+One run is measured at a time, on as many threads as it will have. Runs side by side share memory and caches, so the
 estimate is a little low (`cbm bench study` measures by how much).
 """
 
@@ -18,12 +18,12 @@ from cbm.studies.store import State
 from cbm.system.cores import cores
 
 _STEPS, _STORED = 20, 400  # agent steps in an environment; made-up steps in replay
-_SECONDS, _UPDATES = 3.0, 5  # of updates of one method: at most, but at least one
+_SECONDS, _UPDATES = 3.0, 5  # limits for the updates of one method; there is at least one
 
 
 @dataclass(frozen=True)
 class Duration:
-    """Seconds for all missing runs, and for each method those of an update and of a complete run."""
+    """Seconds for all missing runs, and for an update and a complete run of each method."""
 
     seconds: float
     jobs: int
@@ -31,7 +31,7 @@ class Duration:
 
 
 def estimate_duration(plan: Plan, states: Mapping[str, State], jobs: int, report: Callable[[str], None]) -> Duration:
-    """Measure every environment and every method of what is missing, then add up."""
+    """Measure every environment and every method of the missing runs, then add up."""
     from cbm.learning import threads
 
     missing = [run for run in plan.runs if states[run.name].kind in ("missing", "begun")] or list(plan.runs)
@@ -105,7 +105,7 @@ def _seconds_of_update(run: PlannedRun) -> tuple[float, float]:
 
 
 def _seconds(action: Callable[[int], None], rounds: int) -> float:
-    """Mean seconds of an action after a first one, or of that first one where it is long."""
+    """Mean seconds of an action, not counting the first one; if that takes long, its own time."""
     start = time.perf_counter()
     action(0)
     first = time.perf_counter() - start
@@ -128,7 +128,7 @@ def _whole(run: PlannedRun, step: float, act: float, update: float) -> float:
     updates = max(0.0, training.total_steps - training.seed_steps) / repeat * config.updates_per_agent_step
     evaluations = training.total_steps // training.eval_every + 1
     episodes = evaluations * training.eval_episodes * len(config.env.splits) + run.final_episodes
-    if training.analyze_every:  # the half that random actions play is collected once
+    if training.analyze_every:  # the half with random actions is played only once
         analyses = 1 + -(-training.total_steps // training.analyze_every)
         episodes += (analyses + 1) * EPISODES * (BACKGROUNDS if len(config.env.splits) > 1 else 1)
     return steps * (step + act) + updates * update + episodes * 1000 / repeat * (step + act)

@@ -1,4 +1,4 @@
-"""The paper's experiments: every figure and table with learning in it, a few lines each.
+"""The paper's experiments: every figure and table that needs training, a few lines each.
 
 Figures and tables are numbered as in the paper's source. Where it does not say which tasks, magnitudes or numbers a
 figure shows, `docs/studies.md` says what was chosen.

@@ -1,4 +1,4 @@
-"""The figures and tables of a study, from what its runs have written so far, the paper's numbers next to ours."""
+"""The figures and tables of a study, from what its runs have written so far, with the paper's numbers next to ours."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class FinalReturns:
     task: str
     method: str
     variant: str
-    split: str  # train, unseen, or `final`: the episodes that were played with the finished agent
+    split: str  # train, unseen, or `final`: the episodes played by the finished agent
     returns: tuple[float, ...]
-    paper: str = ""  # what the paper says of it, with its source
+    paper: str = ""  # the paper's number, with its source
 
     @property
     def mean(self) -> float:
@@ -82,7 +82,7 @@ def write_report(plan: Plan, store: Store, out: Path) -> list[Path]:
 
 
 def final_rows(done: Sequence[PlannedRun], found: dict[str, Run], store: Store) -> list[FinalReturns]:
-    """A row for each cell of the grid and set of videos, over the seeds that are complete."""
+    """A row for each cell of the grid and each set of videos, over the seeds that are complete."""
     cells: dict[tuple[str, str, str, str], list[float]] = {}
     sources: dict[tuple[str, str, str, str], str] = {}
     for run in done:
@@ -123,7 +123,7 @@ def _figures(
         own = [group for group in groups if group.task == task]
         written += draw_curves(own, out, f"curves-{_file_name(task)}") if own else []
     if len({group.method for group in groups}) > 1:
-        with suppress(CBMError):  # no step that all have reached yet
+        with suppress(CBMError):  # there is no step yet that all of them have reached
             written += draw_scores(groups, out, "scores")
     if len(plan.distinct("variant")) > 2 and rows:
         written += draw_variants(rows, out)
@@ -150,7 +150,7 @@ def _tested(run: PlannedRun, found: Run, store: Store) -> Generalization:
 
 
 def draw_variants(rows: Sequence[FinalReturns], folder: Path) -> list[Path]:
-    """Final return, mean over tasks, against the variants of the study: rising magnitudes, say."""
+    """Final return, averaged over tasks, against the variants of the study, such as rising magnitudes."""
     variants = list(dict.fromkeys(row.variant for row in rows))
     figure, axis = plt.subplots(figsize=(1.6 + 0.7 * len(variants), 3.8))
     table: list[list[object]] = []
@@ -159,7 +159,7 @@ def draw_variants(rows: Sequence[FinalReturns], folder: Path) -> list[Path]:
         places = [variant for variant in variants if any(row.variant == variant for row in own)]
         means = [float(np.mean([row.mean for row in own if row.variant == variant])) for variant in places]
         by_place, label = dict(zip(places, means, strict=True)), method
-        for _, kind in groupby(places, key=lambda place: place.split()[0]):  # a line joins magnitudes of one kind
+        for _, kind in groupby(places, key=lambda place: place.split()[0]):  # a line joins the magnitudes of one kind
             same = list(kind)
             points = [variants.index(place) for place in same], [by_place[place] for place in same]
             axis.plot(*points, label=label, **style(index).line())
@@ -213,7 +213,7 @@ def _warnings(plan: Plan, store: Store, done: Sequence[Run]) -> str:
     """What a reader must know before believing the numbers."""
     lines = []
     if len(done) < len(plan.runs):
-        lines.append(f"- {len(plan.runs) - len(done)} runs are not complete and are missing in the tables.")
+        lines.append(f"- {len(plan.runs) - len(done)} runs are not complete and are missing from the tables.")
     states = {run.label: store.state(run) for run in plan.runs}
     lines += [f"- Set aside: {label}: {state.error}" for label, state in states.items() if state.kind == "set aside"]
     if plan.scale == "smoke":

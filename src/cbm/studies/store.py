@@ -1,10 +1,10 @@
 """The folder of studies. Everything known about a run is in its directory; there is no database.
 
 runs/NAME/              ordinary run directories of `cbm train`, shared by all studies that ask for the same run
-attempts/NAME.jsonl     how each process of a run ended; NAME.log: what it printed
+attempts/NAME.jsonl     how each process of a run ended; NAME.log has what it printed
 STUDY-SCALE/            the plan as last resolved, and the report
 
-An archive is such a folder too, with the records of finished runs alone: they can be reported on, and count as done.
+An archive is such a folder too, with only the records of finished runs: they can be reported on, and count as done.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TRIES = 3
 
 @dataclass(frozen=True)
 class Ended:
-    """How one process of a run ended. `lost`: its machine went away, which is not the run's fault."""
+    """How one process of a run ended. `lost` means that its machine went away, which is not the run's fault."""
 
     outcome: Literal["done", "stopped", "failed", "lost"]
     error: str = ""
@@ -40,7 +40,7 @@ class Ended:
 
 @dataclass(frozen=True)
 class State:
-    """Where a run is in its life, and how far."""
+    """What state a run is in, and how far it has come."""
 
     kind: Literal["done", "set aside", "begun", "missing"]
     env_step: int = 0
@@ -70,7 +70,7 @@ class Store:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the folder: one driver at a time. The lock goes away with its process, however that ends."""
+        """Lock the folder: one driver at a time. The lock goes away with its process, however that ends."""
         with ExitStack() as stack:
             try:
                 stack.enter_context(RunDir(self.root).locked())
@@ -95,9 +95,9 @@ class Store:
         return State(kind, step, result, len(failures), error)
 
     def is_done(self, run: PlannedRun) -> bool:
-        """Whether the last evaluation is written, the last checkpoint too, and the final episodes are played.
+        """Whether the last evaluation and the last checkpoint are written, and the final episodes are played.
 
-        A run in an archive has no checkpoint, and says that it was complete.
+        A run in an archive has no checkpoint; its record says that it was complete.
         """
         directory = self.run_dir(run)
         if _step(last_line(directory.evals, directory.root)) < run.total_steps:
@@ -112,7 +112,7 @@ class Store:
         return False
 
     def archive(self, run: PlannedRun, other: Store) -> None:
-        """Copy what a finished run has written down, without checkpoint, replay, films and figures."""
+        """Copy the records of a finished run, without checkpoint, replay, films and figures."""
         source, target = self.run_dir(run), make_folder(other.run_dir(run).root, other.root)
         records = [source.config, source.evals, source.metrics, source.analysis, source.timings, source.ended]
         for path in (*records, *([self.final(run)] if run.final_episodes else ())):
@@ -128,7 +128,7 @@ class Store:
         return max(map(_step, lines)), mean if isinstance(mean, float) else None
 
     def record(self, run: PlannedRun, ended: Ended) -> None:
-        """Write down how an attempt ended. Where even that does not fit on the disk, the driver still knows."""
+        """Write down how an attempt ended. If even that does not fit on the disk, the driver still knows."""
         with suppress(OSError):
             self._append(run, asdict(ended))
 
@@ -146,7 +146,7 @@ class Store:
             file.close()
 
     def _failures(self, run: PlannedRun) -> list[dict[str, Any]]:
-        """The attempts that failed, since the last time somebody said to try again."""
+        """The attempts that failed since the user last said to try again."""
         failures: list[dict[str, Any]] = []
         for line in read_lines(self.root / "attempts" / f"{run.name}.jsonl", self.root):
             if line.get("outcome") == "retry":
@@ -156,9 +156,9 @@ class Store:
         return failures
 
     def plan(self, study: Study, choice: Choice) -> Plan:
-        """`make_plan`, remembered: resolving needs PyTorch, whose import alone takes longer than to look at 200 runs.
+        """`make_plan`, cached: resolving needs PyTorch, and importing that takes longer than looking at 200 runs.
 
-        The memory holds for this definition, this choice and these source files of the package.
+        The cache is valid for this definition, this choice and these source files of the package.
         """
         scale = study.default_scale if choice.scale is None else choice.scale
         path = self.root / f"{study.name}-{scale}" / "plan.json"
@@ -184,6 +184,6 @@ def _fingerprint() -> str:
 
 
 def _step(line: dict[str, Any] | None) -> int:
-    """The environment step of a line of the records; 0 if there is none."""
+    """The environment step in a line of the records; 0 if there is none."""
     step = (line or {}).get("env_step")
     return step if isinstance(step, int) else 0

@@ -1,7 +1,7 @@
 """The process of one run: `python -m cbm.studies.worker`, with the job as a line of JSON on its standard input.
 
-The input stays open as long as whoever started the process lives. When it closes, the run saves and stops: no orphan
-goes on computing, whatever has killed its parent.
+The input stays open as long as the parent process lives. When it closes, the run saves and stops: no orphan keeps
+computing, no matter what killed its parent.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from cbm.runs.directory import RunDir, RunInUse
 from cbm.runs.trust import module_of, trust
 from cbm.system.files import write_whole
 
-_PATIENCE = 180.0  # seconds; a process whose parent died may still be saving, elsewhere
+_PATIENCE = 180.0  # seconds; a process whose parent died may still be saving on another machine
 
 
 def main() -> int:
-    atexit.register(gc.freeze)  # an end without Python's last collection, as in cbm.cli
+    atexit.register(gc.freeze)  # exit without Python's last garbage collection, as in cbm.cli
     try:
         job = json.loads(_read_line())
         threading.Thread(target=_stop_with_parent, daemon=True).start()
@@ -37,11 +37,11 @@ def main() -> int:
 
 
 def work(job: dict[str, Any]) -> int:
-    """Train or resume, then play the final episodes. 0, or 128 plus the signal that ended it early."""
+    """Train or resume, then play the final episodes. Returns 0, or 128 plus the signal that ended it early."""
     from cbm.config import from_json
     from cbm.training import loop
 
-    trust(module_of(job["config"]["env"]["env_id"]))  # the study names it, which is the user's own
+    trust(module_of(job["config"]["env"]["env_id"]))  # trusted because the user's own study names it
     directory, deadline = Path(job["directory"]), time.monotonic() + _PATIENCE
     while True:
         try:
@@ -70,7 +70,7 @@ def _final(directory: Path, episodes: int, path: Path, workers: int | None) -> N
 
 
 def _read_line() -> bytes:
-    """The first line of the standard input, without Python's buffer: a thread that waits there blocks its exit."""
+    """The first line of standard input, without Python's buffer: a thread waiting in it would block the exit."""
     line = b""
     while not line.endswith(b"\n"):
         piece = os.read(0, 1 << 16)

@@ -168,7 +168,7 @@ def test_scores_are_drawn_on_demand(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["nowhere"], "nowhere: is not there"),
+        (["nowhere"], "nowhere: does not exist"),
         (["."], "no runs to draw"),
         (["nowhere", "-o", "x.gif"], "must end in .png"),
     ],

@@ -1,4 +1,4 @@
-// Elements, numbers as text, and the media that the page carries or its server has.
+// Elements, numbers as text, and the media that the page contains or its server has.
 
 const $ = (id) => document.getElementById(id);
 
@@ -52,7 +52,7 @@ const setting_text = (value) =>
 
 const made_urls = new Map();
 
-/** Where an img or a video finds a medium: an address of the server, or a blob out of the page itself. */
+/** Where an img or a video finds a medium: an address of the server, or a blob from the page itself. */
 function media_url(medium) {
   if (medium.url) return medium.url;
   if (!made_urls.has(medium.embed)) {
@@ -72,7 +72,7 @@ async function media_json(medium) {
   return answer.json();
 }
 
-/** Media stand behind the script in the file, so the page is drawn before they have all been read. */
+/** Media come after the script in the file, so the page is drawn before all of them have been read. */
 function when_here(medium, act) {
   if (medium.url || $(medium.embed) || document.readyState !== "loading") act();
   else document.addEventListener("DOMContentLoaded", act, { once: true });
@@ -119,7 +119,7 @@ const announce = (text) => {
   $("announce").textContent = text;
 };
 
-/** Puts the wanted children into a parent, moving and removing as little as possible: films go on playing. */
+/** Puts the wanted children into a parent, moving and removing as little as possible, so that films keep playing. */
 function keep_children(parent, wanted) {
   const set = new Set(wanted);
   for (const child of [...parent.children]) if (!set.has(child)) child.remove();

@@ -5,7 +5,7 @@ const DASHES = ["", "7 4", "2 3", "10 3 2 3", "4 2", "12 4", "1 2 6 2", "3 5"];
 const MARKS = ["circle", "square", "triangle", "diamond", "down", "plus", "cross", "ring"];
 const COLOURS = 8;
 
-/** How a method looks, everywhere on the page: colour, dashes and mark, so that it is told apart in grey as well. */
+/** How a method looks, everywhere on the page: colour, dashes and mark, so that it stands out in grey as well. */
 const look_of = (index) => ({
   colour: `var(--c${index % COLOURS})`,
   dash: DASHES[(index + Math.floor(index / COLOURS)) % DASHES.length],
@@ -121,7 +121,7 @@ class Chart {
     if (!this.data) return;
     const panels = this.data.map((panel) => this.panels.get(panel.key));
     for (const panel of panels) panel.root.classList.toggle("wide", this.wide === panel.key);
-    const widths = panels.map((panel) => panel.root.clientWidth); // all of them before anything is written: one layout
+    const widths = panels.map((panel) => panel.root.clientWidth); // measure all of them before writing: one layout
     panels.forEach((panel, i) => panel.draw(widths[i]));
   }
 }
@@ -310,7 +310,7 @@ class Panel {
     this.show_tip(at);
   }
 
-  /** The rectangle that a mouse draws. One that is nearly flat takes the whole height. */
+  /** The rectangle that the user draws with a mouse. A nearly flat one means the whole height. */
   select(at) {
     const { left, right, top, bottom } = this.box;
     const inside = (value, low, high) => Math.min(high, Math.max(low, value));
@@ -346,7 +346,7 @@ class Panel {
     this.zoom_by(1.0015 ** event.deltaY, (this.place(event)[0] - left) / (right - left));
   }
 
-  /** Around a place in the panel, 0 left to 1 right. What is drawn may lag behind what is wanted, so ask the chart. */
+  /** Zoom around a place in the panel, from 0 (left) to 1 (right). The drawing may lag behind, so ask the chart. */
   zoom_by(factor, share = 0.5) {
     const { x } = this.ranges();
     const middle = x[0] + share * (x[1] - x[0]);

@@ -15,8 +15,8 @@ const page = {
   runs: [],
   shown: [],
   methods: [],
-  combined: new Map(), // lines over seeds that have been worked out for these numbers
-  filters: Object.fromEntries(FILTERS.map(([key]) => [key, new Set()])), // what the reader has taken out
+  combined: new Map(), // lines over seeds that have been computed for these numbers
+  filters: Object.fromEntries(FILTERS.map(([key]) => [key, new Set()])), // what the reader has hidden
   place: (run) => `${run.task}|${run.distraction}`,
   places: (runs) => unique(runs.map(page.place)).sort(text_order),
   look: (method) => look_of(page.methods.indexOf(method)),
@@ -164,7 +164,7 @@ function remembered_theme() {
   }
 }
 
-/** Asks the server for new numbers, again and again while somebody looks. */
+/** Asks the server for new numbers, again and again while the page is visible. */
 async function follow() {
   let tag = null;
   for (;;) {
@@ -183,7 +183,7 @@ async function follow() {
       } catch {
         document.documentElement.dataset.connection = "lost";
         $("made").classList.add("lost");
-        $("made").textContent = "the server does not answer; what is shown is its last word";
+        $("made").textContent = "the server does not answer; these are its last numbers";
         tag = null;
       }
     }

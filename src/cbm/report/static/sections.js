@@ -1,4 +1,4 @@
-// The sections of the page. Each is built once; `update()` then shows what `page` (page.js) has to show now.
+// The sections of the page. Each is built once; `update()` then shows the current content of `page` (page.js).
 
 const STATES = ["running", "failed", "stopped", "complete"];
 const STATE_MARKS = { running: "▶", complete: "✓", stopped: "■", failed: "✕" };
@@ -45,7 +45,7 @@ function lines_of(runs, how, what, curve) {
     if (how === "seeds")
       lines.push(...curves.map(({ run, curve: c }) => ({ name: `${method}, seed ${run.seed}`, look, ...c, thin: true, method })));
     else {
-      const key = [what, how, ...curves.map((one) => one.run.id)].join(" "); // intervals take their time; filters should not
+      const key = [what, how, ...curves.map((one) => one.run.id)].join(" "); // intervals are slow to compute; filters must not be
       if (!page.combined.has(key)) page.combined.set(key, combine(curves.map((one) => one.curve), how));
       lines.push({ name: method, look, ...page.combined.get(key), method });
     }
@@ -117,7 +117,7 @@ class Curves extends ChartSection {
     const paper = el("input", { type: "checkbox", onchange: () => this.update() });
     super("curves", "Learning curves", el("label", { class: "choose" }, paper, el("span", {}, "the paper's numbers")));
     this.paper = paper;
-    this.help.textContent = "Mean return of an evaluation. Drag to zoom, Ctrl + wheel or pinch too; click a panel and the wheel zooms, arrows move; double click resets.";
+    this.help.textContent = "Mean return of an evaluation. Zoom by dragging, pinching or Ctrl + wheel. After a click on a panel, the wheel zooms and arrows move. A double click resets.";
     this.empty.textContent = "No evaluation to draw: no run passes the filters, or none has been evaluated yet.";
   }
 
@@ -145,7 +145,7 @@ class Curves extends ChartSection {
         return { key: `${place}|${split}`, title, label: "mean return", lines, rules, zero: true };
       });
       const filled = made.filter((panel) => panel.lines.length);
-      for (const panel of filled) panel.scale = filled.flatMap((one) => one.lines); // one height for both sets of videos
+      for (const panel of filled) panel.scale = filled.flatMap((one) => one.lines); // the same range for both sets of videos
       panels.push(...filled);
     }
     return panels;
@@ -185,7 +185,7 @@ class Inside extends ChartSection {
     const about = page.data.measures[name];
     const other = unique(page.shown.filter((run) => run.clusters === "kmeans" && run.analysed).map((run) => run.method));
     const of_clusters = ["ch_index", "ch_index_standardised", "same_cluster", "clusters_used", "usage_entropy"].includes(name);
-    const kmeans = of_clusters && other.length ? ` Clusters of ${other.join(", ")} are of k-means on the latents: no prototypes there.` : "";
+    const kmeans = of_clusters && other.length ? ` Without prototypes (${other.join(", ")}), clusters come from k-means on the latents.` : "";
     this.help.textContent = `${about?.help ?? ""}${kmeans}`;
     const panels = [];
     for (const place of page.places(page.shown)) {
@@ -208,7 +208,7 @@ function series_of(run, name) {
   return { steps: kept.map((i) => found.steps[i]), values: kept.map((i) => found.values[name][i]) };
 }
 
-/** "paper 360 ± 36", with the row of its table where that says whose number it is. */
+/** "paper 360 ± 36", with the row of its table if the source names one. */
 function paper_text(cell) {
   const row = /row "(.+)"/.exec(cell.source)?.[1];
   return `paper${row ? `, ${row}:` : ""} ${cell.mean}${cell.std === null ? "" : ` ± ${cell.std}`}`;
@@ -247,7 +247,7 @@ class Final {
       const runs = here.filter((run) => run.method === method && run.returns[split]?.steps.length);
       const known = runs.map((run) => ({ run, value: this.value(run.returns[split]) })).filter((one) => one.value !== null);
       const done = known.filter(({ run }) => run.state === "complete");
-      const found = this.at.select.value === "last" && done.length ? done : known; // ends are compared with ends
+      const found = this.at.select.value === "last" && done.length ? done : known; // compare finished runs with finished runs
       const agent = here.find((run) => run.method === method)?.agent;
       return { method, found, beside: known.length - found.length, values: found.map((one) => one.value), paper: page.published(here[0].task, here[0].distraction, split).filter((cell) => cell.agent === agent) };
     });
@@ -291,7 +291,7 @@ class Embeddings {
     this.second = chooser("beside", () => this.update());
     this.colour = chooser("Colour", () => this.update());
     heading(this.section, "t-SNE of latents", this.first.root, this.second.root, this.colour.root);
-    this.section.append(el("p", { class: "quiet" }, "Each dot is an observation. Where the background does not matter, colours of backgrounds are mixed and values form regions."));
+    this.section.append(el("p", { class: "quiet" }, "Each dot is an observation. Where the background does not matter, background colours are mixed and values form regions."));
     this.pair = [new Embedding(), new Embedding()];
     this.holder = el("div", { class: "embeddings" }, this.pair[0].root, this.pair[1].root);
     this.section.append(this.holder);
@@ -306,7 +306,7 @@ class Embeddings {
     this.first.set(choices);
     this.second.set([{ value: "", text: "nothing" }, ...choices]);
     const other = usable.find((run) => run.task === usable[0].task && run.method !== usable[0].method);
-    if (fresh && other) this.second.select.value = other.id; // two methods side by side say more than one
+    if (fresh && other) this.second.select.value = other.id; // two methods side by side say more than one does
     this.second.root.hidden = usable.length < 2;
     this.colour.set([{ value: "value", text: "state value" }, { value: "background", text: "background" }, { value: "step", text: "step of the episode" }]);
     [this.first, this.second].forEach((choice, i) => {
@@ -563,7 +563,7 @@ class LeftOut {
       : [];
     const large = media.length
       ? [
-          el("p", {}, `${media.length} films and pictures are not in this file, to keep it small; the best run of each setting came first. cbm watch shows all of them.`),
+          el("p", {}, `${media.length} films and pictures are not in this file, to keep it small; the best run of each setting had priority. cbm watch shows all of them.`),
           el("details", {}, el("summary", {}, "Which"), el("ul", { class: "problems" }, ...media.map(({ run, medium }) => el("li", {}, el("code", {}, run.name), `: ${medium.kind === "film" ? "film" : medium.caption ?? medium.kind} ${medium.name}`)))),
         ]
       : [];

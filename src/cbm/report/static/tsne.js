@@ -1,8 +1,8 @@
-// An embedding: points that can be asked which frame they are.
+// An embedding: points that show their frame when pointed at.
 
 const CIVIDIS = [[0, 34, 78], [35, 62, 108], [87, 93, 109], [124, 123, 120], [165, 156, 116], [211, 193, 100], [254, 232, 56]];
 
-/** A colour of the map `cividis` for a share in [0, 1]: its lightness rises evenly, so it reads in grey too. */
+/** A colour of the map `cividis` for a share in [0, 1]: its lightness rises evenly, so it works in grey too. */
 function cividis(share) {
   const place = Math.min(1, Math.max(0, share)) * (CIVIDIS.length - 1);
   const i = Math.min(CIVIDIS.length - 2, Math.floor(place));
@@ -10,7 +10,7 @@ function cividis(share) {
   return `rgb(${mix.join(",")})`;
 }
 
-/** The end of the map that would drown in the ground is left out, in the light scheme and in the dark one. */
+/** Leaves out the end of the map that would not stand out from the light or the dark background. */
 const shade = (share) => `light-dark(${cividis(0.93 * share)}, ${cividis(0.25 + 0.75 * share)})`;
 
 class Embedding {
@@ -41,7 +41,7 @@ class Embedding {
       this.sheet = null;
       try {
         const found = await media_json(points);
-        if (this.source !== source) return; // another run was chosen while this one was on its way
+        if (this.source !== source) return; // another run was chosen while this one was loading
         this.points = found;
       } catch (error) {
         this.words.textContent = `The points cannot be read: ${error.message}`;

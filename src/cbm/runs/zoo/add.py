@@ -21,7 +21,7 @@ from cbm.system.jsonl import read_lines
 
 
 def add(run: Path | str, name: str | None = None, replace: bool = False) -> Entry:
-    """Make an entry of a run's newest checkpoint, in the first folder of the zoo. Called TASK/AGENT if not named."""
+    """Make an entry from a run's newest checkpoint, in the first folder of the zoo. Its default name is TASK/AGENT."""
     source = find_run(run)
     owner = source.owner()
     if owner is not None:
@@ -62,7 +62,7 @@ def add(run: Path | str, name: str | None = None, replace: bool = False) -> Entr
 
 
 def train_command(config: RunConfig) -> str:
-    """The command that trains such a run again, with every setting in which it differs from its preset."""
+    """The command that trains such a run again, with every setting that differs from its preset."""
     env = config.env
     words = ["--task", env.task] if env.env_id is None else ["--env", env.env_id]
     words += ["--agent", config.agent_name, "--preset", config.preset, "--seed", str(config.seed)]
@@ -93,7 +93,7 @@ def _returns(run: RunDir, config: RunConfig, env_step: int) -> dict[str, tuple[f
 
 
 def _without_folders(origin: Mapping[str, Any]) -> dict[str, Any]:
-    """Where a run comes from, without the paths of the machine that it was trained on."""
+    """The provenance of a run, without the paths of the machine that it was trained on."""
     command = origin.get("command")
     if not isinstance(command, list):
         return dict(origin)

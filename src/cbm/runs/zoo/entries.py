@@ -2,11 +2,11 @@
 
     cartpole-swingup/drqv2+cbm/      the entry's name
       entry.json                     how it was made, its returns, size and SHA-256 of every other file
-      config.json  evals.jsonl  ...  as in a run directory, which an entry is
+      config.json  evals.jsonl  ...  as in any run directory
       checkpoint/000500000/          the weights, without optimizers
 
-An entry may come from anybody. It holds no code and no pickle, its file names are known ones, and it is opened only
-where all of its files are what entry.json says.
+An entry may come from anybody. It holds no code and no pickle, only files with known names, and it is opened only if
+all of them are as entry.json says.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from cbm.schema.ranges import Form, Range, StepsOrZero
 from cbm.schema.tree import BadSetting, from_json
 from cbm.system.files import Unreadable, list_folder, read_file, read_object
 
-FORM = 1  # of entry.json; a reader refuses newer ones by name
+FORM = 1  # version of entry.json; readers refuse newer ones
 PREFIX = "zoo:"
 RECORDS = ("evals.jsonl", "analysis.jsonl", "metrics.jsonl")
 WEIGHTS = ("manifest.json", "state.json", "tensors.safetensors")
 _NAME = re.compile(r"[A-Za-z0-9][\w.+-]*(/[A-Za-z0-9][\w.+-]*){0,2}", re.ASCII)
-_MOST = 2 << 30  # bytes of a file; ours have a few million at most
+_MAX_BYTES = 2 << 30  # of a file; ours have a few million at most
 
 
 class BadEntry(CBMError):
@@ -38,24 +38,24 @@ class BadEntry(CBMError):
 
 @dataclass(frozen=True)
 class Made:
-    """How an agent came to be."""
+    """How an agent was made."""
 
     command: str
-    """Trains it again."""
+    """The command that trains it again."""
     seed: int
     commit: str | None = None
-    """Of the code that trained it, with `+` where that was changed."""
+    """The commit of the code that trained it, with a `+` if that had been changed."""
     created: str | None = None
     """When training began."""
     versions: Mapping[str, str | None] | None = None
-    """Of the packages that it was trained with."""
+    """The versions of the packages that it was trained with."""
 
 
 @dataclass(frozen=True)
 class File:
     """What a file of an entry must be."""
 
-    bytes: Annotated[int, Range(0, _MOST)]
+    bytes: Annotated[int, Range(0, _MAX_BYTES)]
     sha256: Annotated[str, Form(r"[0-9a-f]{64}", "a SHA-256")]
 
 
@@ -69,7 +69,7 @@ class About:
     distraction: str
     env_step: StepsOrZero
     returns: Mapping[str, tuple[float, ...]]
-    """By split of the videos: the last evaluation, episode by episode, which `cbm eval` plays again."""
+    """For each split of the videos, the returns of the last evaluation, which `cbm eval` plays again."""
     made: Made
     files: Mapping[str, File]
 
@@ -89,8 +89,8 @@ def is_reference(run: Path | str) -> bool:
 
 
 def folders() -> list[Path]:
-    """Where entries are looked for, first come first served: `$CBM_ZOO`, the clone that this package runs from, and
-    what `cbm zoo pull` has fetched."""
+    """Where to look for entries, in this order: `$CBM_ZOO`, the clone that this package runs from, and what
+    `cbm zoo pull` has fetched."""
     clone = Path(__file__).resolve().parents[4]
     own = [clone / "zoo"] if (clone / "src" / "cbm").is_dir() and (clone / "pyproject.toml").is_file() else []
     return [pulled_folder(), *own] if os.environ.get("CBM_ZOO") else [*own, pulled_folder()]
@@ -124,7 +124,7 @@ def _search(folder: Path, depth: int) -> Iterator[Path]:
 
 
 def check_name(name: str) -> str:
-    """An error where `name` cannot be one of an entry."""
+    """Raise an error if `name` cannot be the name of an entry."""
     if not _NAME.fullmatch(name):
         raise CBMError(
             f"{name!r} cannot be a name in the zoo: letters, digits and . _ + -, in up to three parts with / between "
@@ -148,7 +148,7 @@ def open_entry(name: str) -> Entry:
 
 
 def read_about(root: Path) -> About:
-    """The entry.json of an entry, nothing else of which is looked at."""
+    """The entry.json of an entry. Its other files are not checked."""
     path = root / "entry.json"
     try:
         found = read_object(path, root)
@@ -156,19 +156,19 @@ def read_about(root: Path) -> About:
         raise BadEntry(f"{root} is not a complete entry of the zoo: entry.json {error.what}.") from None
     form = found.get("zoo")
     if not isinstance(form, int) or isinstance(form, bool):
-        raise BadEntry(f"{path} is not of an entry of the zoo.")
+        raise BadEntry(f"{path} does not describe an entry of the zoo.")
     if form > FORM:
         raise BadEntry(
-            f"{root} is an entry of form {form}, and this cbm-rl reads up to {FORM}. Type: pip install -U cbm-rl"
+            f"{root} is an entry of version {form}, but this cbm-rl reads up to {FORM}. Type: pip install -U cbm-rl"
         )
     try:
         about = from_json(About, found)
     except BadSetting as error:
-        raise BadEntry(f"{path} is not of an entry of the zoo: {error}") from None
+        raise BadEntry(f"{path} does not describe an entry of the zoo: {error}") from None
     weights = [f"checkpoint/{about.env_step:09d}/{name}" for name in WEIGHTS]
     for name in ("config.json", *weights):
         if name not in about.files:
-            raise BadEntry(f"{path} is not of an entry of the zoo: it lists no {name}.")
+            raise BadEntry(f"{path} does not describe an entry of the zoo: it lists no {name}.")
     for name in about.files:
         if name not in ("config.json", *RECORDS, *weights):
             raise BadEntry(f"{path} lists {name!r}, which does not belong in an entry of the zoo.")
@@ -180,7 +180,7 @@ def verify(root: Path) -> About:
     about = read_about(root)
     for name, file in about.files.items():
         try:
-            data = read_file(root / name, root, _MOST)
+            data = read_file(root / name, root, _MAX_BYTES)
         except OSError as error:
             raise BadEntry(_damaged(root, f"{name} cannot be read ({error.strerror})")) from None
         if len(data) != file.bytes or hashlib.sha256(data).hexdigest() != file.sha256:
@@ -192,11 +192,11 @@ def verify(root: Path) -> About:
 
 
 def _damaged(root: Path, what: str) -> str:
-    return f"{root} is damaged: {what}. Remove it and get it again, by cbm zoo pull, cbm zoo add or git checkout."
+    return f"{root} is damaged: {what}. Remove it and get it again with cbm zoo pull, cbm zoo add or git checkout."
 
 
 def _files_below(folder: Path, root: Path) -> Iterator[str]:
-    """Everything below an entry but hidden files, which nothing reads; links are not followed."""
+    """Everything below an entry except hidden files, which nothing reads; links are not followed."""
     for entry in list_folder(folder, root):
         path = folder / entry.name
         if entry.is_dir(follow_symlinks=False):

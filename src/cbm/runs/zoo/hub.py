@@ -1,7 +1,7 @@
-"""Entries of the zoo to and from the Hugging Face Hub, or a server of its kind (`HF_ENDPOINT`).
+"""Send entries of the zoo to the Hugging Face Hub, or a server like it (`HF_ENDPOINT`), and fetch them from there.
 
-A repository there is a folder of entries. What is fetched is checked in a temporary place before it is moved;
-nothing is fetched that an entry does not list under a known name.
+A repository there is a folder of entries. What is fetched is checked in a temporary place before it is moved, and only
+files with known names that an entry lists are fetched.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def push(names: Sequence[str], repo: str, private: bool = False) -> str:
-    """Put entries into a repository, made where it is missing, in one commit, whose address is returned."""
+    """Put entries into a repository, which is created if missing, in one commit. Returns its address."""
     entries = [open_entry(name) for name in names]
     with _hub(repo, "push to") as api:
         from huggingface_hub import CommitOperationAdd
@@ -38,7 +38,7 @@ def push(names: Sequence[str], repo: str, private: bool = False) -> str:
 
 
 def pull(names: Sequence[str], repo: str, revision: str | None = None, replace: bool = False) -> list[Entry]:
-    """Fetch entries of a repository, all of them if none is named."""
+    """Fetch entries from a repository; all of them if none is named."""
     with _hub(repo, "pull from") as api:
         info = api.model_info(repo, revision=revision)
         files = [sibling.rfilename for sibling in info.siblings or ()]
@@ -88,7 +88,7 @@ def _hub(repo: str, what: str) -> Iterator[HfApi]:
         yield api
     except CBMError:
         raise
-    except Exception as error:  # of the Hub, of the connection below it, of the disk: they have no common class
+    except Exception as error:  # from the Hub, the connection or the disk: they have no common class
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         reason = " ".join(lines[:2]) or type(error).__name__
         raise CBMError(

@@ -1,4 +1,4 @@
-"""Where runs are computed: one file and one line here each."""
+"""Where runs are computed. A launcher is one file and one line here."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ __all__ = ["LAUNCHERS", "Job", "Launcher", "Resources", "make_launcher"]
 
 
 class Launcher(Protocol):
-    """Starts jobs and reports how they ended. Used as a context: what it holds is released at the end."""
+    """Starts jobs and reports how they ended. Used as a context, which releases its resources at the end."""
 
     threads: int  # of each job
 
     @property
     def slots(self) -> int:
-        """How many jobs it takes at once. May change: nodes come and go."""
+        """How many jobs can run at once. This may change, because nodes come and go."""
         ...
 
     def start(self, job: Job) -> None: ...
 
     def wait(self, seconds: float) -> list[tuple[str, Ended]]:
-        """Names of the jobs that ended, and how; after at most `seconds`."""
+        """The names of jobs that ended, and how. Waits at most `seconds`."""
         ...
 
     def stop(self) -> None:
-        """Ask every job to save and stop. They end in `wait`."""
+        """Ask every job to save and stop. `wait` reports their ends."""
         ...
 
     def __enter__(self) -> Self: ...
@@ -42,6 +42,6 @@ LAUNCHERS: dict[str, str] = {"local": "cbm.studies.launch.local:Local", "ray": "
 
 
 def make_launcher(name: str, resources: Resources) -> Callable[[], Launcher]:
-    """A function that opens the launcher, when there is something to do."""
+    """A function that opens the launcher, to be called when there is something to do."""
     module, _, attribute = choose("launcher", name, LAUNCHERS).partition(":")
     return lambda: getattr(import_module(module), attribute)(resources)

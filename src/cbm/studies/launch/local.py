@@ -1,4 +1,4 @@
-"""Processes on this machine, as many at once as there are cores, which they share out between them."""
+"""Processes on this machine, by default one per core. They share the cores equally."""
 
 from __future__ import annotations
 
@@ -51,4 +51,4 @@ class Local:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.stop()  # after an error in the driver; otherwise there is nobody left
+        self.stop()  # matters after an error in the driver; otherwise no job is left

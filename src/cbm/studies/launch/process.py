@@ -1,4 +1,4 @@
-"""One run as a separate process, on whatever machine."""
+"""One run as a separate process, on any machine."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ _STOPPED = (128 + signal.SIGTERM, 128 + signal.SIGINT, -signal.SIGTERM, -signal.
 
 @dataclass(frozen=True)
 class Resources:
-    """What the user gives to a study. Zeros: the launcher decides."""
+    """What the user gives to a study. Where a number is 0, the launcher decides."""
 
     root: Path
     jobs: int = 0
-    cpus: int = 1  # of a run; Ray
-    gpus: float = 0.0  # of a run; Ray
+    cpus: int = 1  # per run, for Ray
+    gpus: float = 0.0  # per run, for Ray
     address: str | None = None  # of a Ray cluster
 
 
 @dataclass(frozen=True)
 class Job:
-    """Everything that a worker process must know. Plain values: it crosses machines as JSON."""
+    """Everything that a worker process must know. Only plain values, since it goes to other machines as JSON."""
 
     name: str
     directory: str
     log: str
     config: Mapping[str, Any]
     threads: int
-    folder: str  # where the driver was started: relative paths count from there
+    folder: str  # where the driver was started; relative paths start there
     final_episodes: int = 0
     final: str = ""
 
@@ -70,7 +70,7 @@ def begin(job: Job) -> subprocess.Popen[str]:
 
 
 def ended(code: int, job: Job) -> Ended:
-    """What an exit code means, with the last words of the process where it failed."""
+    """What an exit code means, with the last line that the process printed if it failed."""
     where = platform.node()
     if code == 0:
         return Ended("done", where=where)
@@ -80,10 +80,10 @@ def ended(code: int, job: Job) -> Ended:
         name = signal.Signals(-code).name
         hint = " (out of memory?)" if -code == signal.SIGKILL else ""
         return Ended("failed", f"its process was ended by {name}{hint}", where)
-    return Ended("failed", _last_words(Path(job.log)) or f"exit code {code}", where)
+    return Ended("failed", _last_line(Path(job.log)) or f"exit code {code}", where)
 
 
-def _last_words(log: Path) -> str:
+def _last_line(log: Path) -> str:
     try:
         lines = [line.strip() for line in log.read_text(errors="replace").splitlines()]
     except OSError:

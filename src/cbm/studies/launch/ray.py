@@ -1,8 +1,8 @@
-"""Runs on a Ray cluster: one task each, with the CPUs and GPUs that it asks for, on whatever node has them.
+"""Runs on a Ray cluster: one task each, with the CPUs and GPUs that it asks for, on any node that has them.
 
-The folder of studies must be seen by every node under the same path: a run that lost its node is resumed elsewhere from
-its checkpoint and its replay, which nobody could fetch from a machine that is gone. Every node is asked before the
-first run starts.
+Every node must see the folder of studies under the same path: a run that lost its node is resumed elsewhere from its
+checkpoint and its replay, which could not be fetched from a machine that is gone. This is checked on every node before
+the first run starts.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Ray:
         self._leave()
 
     def _leave(self) -> None:
-        ray.shutdown()  # a task that still runs loses its driver, saves and ends
+        ray.shutdown()  # a task that is still running loses its driver, saves and ends
         if self._own is not None:
             self._own.shutdown()
 
@@ -115,11 +115,11 @@ class Ray:
 def _start(resources: Resources) -> Cluster:
     """A cluster on this machine, without the autoscaler and the log monitor that `ray.init` would also start.
 
-    Each is a process of Python that imports Ray, on cores where runs would rather compute.
+    Each of those is a Python process that imports Ray, on cores that the runs could use.
     """
     os.environ.setdefault("PYTHONSAFEPATH", "1")
     os.environ.setdefault("RAY_worker_niceness", "0")  # by default Ray gives way to everything else; `local` does not
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nobody asked for reports to Ray's makers
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # the user did not ask for reports to Ray's makers
     logging.getLogger("ray").setLevel(logging.ERROR)
     gpus = _count_gpus() if resources.gpus else 0
     lean = {"include_dashboard": False, "no_monitor": True, "include_log_monitor": False}
@@ -133,7 +133,7 @@ def _count_gpus() -> int:
 
 
 def _knock(address: str) -> None:
-    """Ray itself tries for minutes where nobody answers."""
+    """An error if nothing answers at `address`. Ray itself would keep trying for minutes."""
     host, colon, port = address.rpartition(":")
     if not colon:
         if address != "auto":
@@ -147,7 +147,7 @@ def _knock(address: str) -> None:
 
 def _nobody(address: str | None, error: Exception) -> str:
     if address is None:
-        return f"Ray does not start on this machine: {error}. --launcher local does without it."
+        return f"Ray does not start on this machine: {error}. Use --launcher local, which does not need it."
     return (
         f"no Ray cluster answers at {address}: {error}. Start one with `ray start --head`, and look at it with "
         "`ray status`; see docs/cluster.md."
@@ -155,7 +155,7 @@ def _nobody(address: str | None, error: Exception) -> str:
 
 
 def room(has: dict[str, float], wants: Resources) -> int:
-    """How many runs a node with these resources takes at once."""
+    """How many runs a node with these resources can hold at once."""
     by_cpu = int(has.get("CPU", 0) // wants.cpus)
     return by_cpu if not wants.gpus else min(by_cpu, int(has.get("GPU", 0) / wants.gpus + 1e-9))
 
@@ -188,7 +188,7 @@ def check_nodes(root: Path) -> None:
 def _unseen(root: Path, address: str) -> str:
     return (
         f"the node {address} does not see {root.resolve()}. Every node must see the folder of studies under this path, "
-        "by NFS for example; see docs/cluster.md. Choose a folder that all of them see with --root."
+        "for example through NFS; see docs/cluster.md. Choose a folder that all of them see with --root."
     )
 
 
@@ -197,7 +197,7 @@ def _versions() -> dict[str, str]:
 
 
 def _sees(root: str, driver: int) -> bool:
-    """Whether this machine reads the process id that the driver wrote into its lock."""
+    """Whether this machine can read the process id that the driver wrote into its lock."""
     try:
         return (Path(root) / ".lock").read_text() == str(driver)
     except OSError:
@@ -210,7 +210,7 @@ def _look(root: str, driver: int) -> tuple[bool, dict[str, str]]:
 
 def _attempt(job: dict[str, Any], root: str, driver: int) -> dict[str, Any]:
     """In a Ray worker: one process of a run, from its start to its end."""
-    if not _sees(root, driver):  # a node that came later than the check
+    if not _sees(root, driver):  # a node that joined after the check
         return asdict(Ended("failed", _unseen(Path(root), platform.node()), platform.node()))
     own = Job(**job)
     process = begin(own)
