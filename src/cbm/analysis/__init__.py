@@ -1,1 +1,1 @@
-"""What run directories tell, after the fact. Nothing here imports the training loop."""
+"""What can be learned from run directories afterwards. Nothing here imports the training loop."""

@@ -25,14 +25,14 @@ Makers = dict[str, Callable[[], list[Path]]]
 
 @dataclass
 class Report:
-    """What was written, and what was not and why."""
+    """What was written, and what was not, with the reason."""
 
     analysed: int = 0
     written: list[Path] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
 
     def make(self, makers: Makers, only: Sequence[str], about: Path) -> None:
-        """Draw those that are asked for. One that cannot be drawn is reported, and the others are drawn."""
+        """Draw the figures that are asked for. One that cannot be drawn is reported, and the others are drawn."""
         for name in only:
             try:
                 self.written += makers[name]() if name in makers else []
@@ -48,8 +48,8 @@ def analyze(
     all_prototypes: bool = False,
     say: Callable[[str], None] = lambda text: None,
 ) -> Report:
-    """Figures of each run into its own `figures/`, of an agent of the zoo into a folder of `output`; with several runs,
-    comparisons into `output`."""
+    """Draw the figures of each run into its `figures/`, those of zoo agents into folders in `output`, and comparisons
+    of several runs into `output`."""
     for name in only:
         if name not in FIGURES:
             raise UnknownChoice("figure", name, FIGURES)
@@ -80,7 +80,7 @@ def analyze(
 
 
 def _make_folder(run: Run, output: Path) -> Path:
-    """Where the figures of a run go. An entry of the zoo stays as it is."""
+    """Where the figures of a run go. An entry of the zoo is never changed."""
     if RunDir(run.path).entry.exists():
         return make_folder(output / f"zoo-{run.task}-{run.agent}-s{run.seed}", output)
     return make_folder(run.path / "figures", run.path)

@@ -15,7 +15,7 @@ class Published(NamedTuple):
     distraction: str
     split: str  # of the videos
     mean: float
-    std: float | None  # None where the paper gives none
+    std: float | None  # None if the paper gives none
     source: str
 
 

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-Scores = Sequence[np.ndarray]  # a task each: (seeds,)
-Statistic = Callable[[list[np.ndarray]], np.ndarray]  # a task each: (..., seeds) -> (...)
+Scores = Sequence[np.ndarray]  # one per task: (seeds,)
+Statistic = Callable[[list[np.ndarray]], np.ndarray]  # one per task, (..., seeds) -> (...)
 
 RESAMPLES = 2000
 
@@ -53,7 +53,7 @@ def _resampled(scores: Scores, resamples: int, rng: np.random.Generator) -> list
 
 
 def improvement(x: list[np.ndarray], y: list[np.ndarray]) -> np.ndarray:
-    """P(X > Y) + P(X = Y) / 2 for a run of each on the same task, mean over tasks, (..., seeds) each -> (...)."""
+    """P(X > Y) + P(X = Y) / 2 for a run of each on the same task, averaged over tasks, (..., seeds) each -> (...)."""
     shares = []
     for own, other in zip(x, y, strict=True):
         difference = own[..., :, None] - other[..., None, :]
@@ -73,7 +73,7 @@ def probability_of_improvement(x: Scores, y: Scores, resamples: int = RESAMPLES,
 
 
 def profile(scores: Scores, thresholds: np.ndarray) -> np.ndarray:
-    """Share of runs above each threshold, the same weight for each task: (thresholds,)."""
+    """Share of runs above each threshold, with equal weight for each task: (thresholds,)."""
     return np.mean([(np.asarray(task)[:, None] > thresholds).mean(axis=0) for task in scores], axis=0)
 
 

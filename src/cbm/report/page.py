@@ -108,7 +108,7 @@ def assemble(data: Mapping[str, Any], blocks: Sequence[str] = ()) -> str:
         "media": "\n".join(blocks),
         "script": script,
     }
-    return re.sub(r"\{\{(\w+)\}\}", lambda hole: holes[hole.group(1)], page)  # in one pass: inserted text may have braces
+    return re.sub(r"\{\{(\w+)\}\}", lambda hole: holes[hole.group(1)], page)  # in one pass, as values may hold braces
 
 
 def to_json(data: Any) -> str:

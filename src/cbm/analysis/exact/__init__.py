@@ -1,1 +1,1 @@
-"""The exact bisimulation metric of a small MDP, and CBM's distance beside it."""
+"""The exact bisimulation metric of a small MDP, and CBM's distance compared with it."""

@@ -2,7 +2,7 @@
 
     d(s, s') = max_a (1 - c) |r(s, a) - r(s', a)| + c W_1(P(. | s, a), P(. | s', a); d)
 
-The right side is a contraction by c, so repeating it from d = 0 leads to the one solution. Each W_1 is an optimal
+The right side is a contraction by c, so iterating it from d = 0 converges to the only solution. Each W_1 is an optimal
 transport problem, solved exactly by POT's network simplex.
 """
 
@@ -28,7 +28,7 @@ class MDP:
             raise ValueError("the transition probabilities of a state must be positive and sum to 1")
 
     def under(self, policy: np.ndarray) -> MDP:
-        """The MDP with one action, that of a policy with probabilities (S, A)."""
+        """The MDP with a single action, that of a policy with probabilities (S, A)."""
         reward = np.einsum("sa,as->s", policy, self.reward)
         return MDP(reward[None], np.einsum("sa,ast->st", policy, self.transition)[None])
 
@@ -39,7 +39,7 @@ def wasserstein(p: np.ndarray, q: np.ndarray, d: np.ndarray) -> float:
 
     a, b = np.flatnonzero(p), np.flatnonzero(q)
     cost = np.ascontiguousarray(d[np.ix_(a, b)])
-    if len(a) == 1 or len(b) == 1:  # there is only one way to carry it
+    if len(a) == 1 or len(b) == 1:  # there is only one transport plan
         return float(p[a] @ cost @ q[b])
     return float(ot.emd2(p[a] / p[a].sum(), q[b] / q[b].sum(), cost))
 

@@ -1,9 +1,9 @@
-"""A gridworld in pixels, small enough for the exact metric: does CBM's distance order its states as that does?
+"""A gridworld in pixels, small enough for the exact metric: does CBM's distance rank its states in the same order?
 
-A white square on a 5x5 board; the corner gives reward 1 per step. It moves up, down, left or right, and slips in
-another direction one time in ten. What is behind the board, one of three patterns, changes nothing: two pictures of one
-cell are bisimilar, however different they look. An encoder, CBM's objective and a policy head (cloned from the optimal
-policy, on detached latents) are trained on its transitions; so are the same networks by the dynamics loss alone.
+A white square moves on a 5x5 board, up, down, left or right; one time in ten it slips in another direction. A corner
+gives reward 1 per step. The background, one of three patterns, has no effect: two pictures of one cell are bisimilar,
+however different they look. An encoder, CBM's objective and a policy head (cloned from the optimal policy, on detached
+latents) are trained on the transitions. The same networks are also trained with the dynamics loss alone.
 """
 
 from __future__ import annotations
@@ -60,13 +60,13 @@ def pictures(seed: int = 0) -> np.ndarray:
 
 @dataclass(frozen=True)
 class LearnedModel:
-    """Latents of all pictures after training, (backgrounds * cells, D), and of what the model says comes next."""
+    """Latents of all pictures after training, (backgrounds * cells, D), and those that the model predicts next."""
 
     z: torch.Tensor
     z_next: torch.Tensor
 
     def distance(self, reward: np.ndarray) -> np.ndarray:
-        """CBM's |r - r'| + ||z' - z''|| between every two pictures: each in turn in the place of a prototype."""
+        """CBM's |r - r'| + ||z' - z''|| between every two pictures, each in turn taking the place of a prototype."""
         r = torch.from_numpy(reward).float()
         reward_part, latent_part = distance_parts(r, self.z_next, r, self.z_next, CBMConfig.unit_latents)
         return (reward_part + latent_part).numpy()
@@ -75,9 +75,9 @@ class LearnedModel:
 def learn(
     mdp: MDP, weights: dict[str, float], seed: int, updates: int, batch: int = 128, one_background: bool = False
 ) -> LearnedModel:
-    """Train on random cells, half of the moves optimal and half random; no weights: no training.
+    """Train on random cells, with half of the moves optimal and half random. Without `weights` there is no training.
 
-    `one_background`: the pictures of a batch share their background.
+    With `one_background`, all pictures of a batch have the same background.
     """
     images = torch.from_numpy(pictures())
     best = optimal_values(mdp, DISCOUNT)[1].argmax(axis=0)
@@ -115,11 +115,11 @@ class Ranking:
     every: float  # all pairs of pictures
     same: float  # pairs with the same background
     policy: float  # all pairs, with the metric of the optimal policy instead of the maximum over actions
-    between: float  # distance of pictures of one cell with different backgrounds, over that of any two: 0 is exact
+    between: float  # distance between pictures of one cell, relative to that between any two: 0 is exact
 
 
 def rank(approximate: np.ndarray, exact: np.ndarray, on_policy: np.ndarray) -> Ranking:
-    """How distances between pictures (B * S, B * S) are ordered, against those between cells (S, S)."""
+    """Compare the order of distances between pictures (B * S, B * S) with that between cells (S, S)."""
     from scipy.stats import spearmanr
 
     cells = len(exact)

@@ -1,4 +1,4 @@
-"""Comparing runs: learning curves, and the scores of `cbm.analysis.scores` where they stand today."""
+"""Comparing runs: learning curves, and the current scores (`cbm.analysis.scores`)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Group:
 
 
 def group_runs(runs: Iterable[Run]) -> list[Group]:
-    """Runs by method, task and distraction (`cbm.runs.labels`), in the order in which they came."""
+    """Runs by method, task and distraction (`cbm.runs.labels`), in the order in which they were given."""
     runs = [run for run in runs if run.evals]
     if not runs:
         raise CBMError("none of these runs has an evaluation yet.")
@@ -54,8 +54,8 @@ def group_runs(runs: Iterable[Run]) -> list[Group]:
 def draw_curves(groups: Sequence[Group], folder: Path, name: str) -> list[Path]:
     """Learning curves: a row of panels per task and distraction, a column per set of videos.
 
-    A line is the interquartile mean over seeds (below four seeds the mean), with its bootstrap interval; thin lines are
-    seeds. Where a line ends, the shortest of its runs ends.
+    A line is the interquartile mean over seeds (the mean if there are fewer than four), with its bootstrap interval.
+    Thin lines are single seeds. A line ends where the shortest of its runs ends.
     """
     columns = list(dict.fromkeys(group.column for group in groups))
     splits = [split for split in _SPLITS if any(split in run.splits for group in groups for run in group.runs)]
@@ -83,11 +83,11 @@ def draw_curves(groups: Sequence[Group], folder: Path, name: str) -> list[Path]:
             label: handle for axis in seen for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)
         }
         legend = seen[-1].legend(found.values(), found.keys(), loc="upper left", bbox_to_anchor=(1.01, 1.0))
-        legend.set_in_layout(False)  # it takes no room from the panels
+        legend.set_in_layout(False)  # so that it takes no room from the panels
         legends.append(legend)
     figure.tight_layout()
     for legend in legends:
-        legend.set_in_layout(True)  # but the picture is cut around it
+        legend.set_in_layout(True)  # but the saved picture includes it
     header = ("method", "task", "distraction", "split", "env_step", "seeds", "iqm", "low", "high", "returns")
     return save(figure, folder, name, header, rows)
 
@@ -122,7 +122,7 @@ def _draw_references(axis: Any, groups: Sequence[Group], split: str) -> None:
 
 
 def reference_name(entry: Published) -> str:
-    """Who reached it where, for a legend."""
+    """A published result, for a legend."""
     source = " of DCS" if "(DCS)" in entry.source else ""
     return f"paper: {entry.agent}{source}, {entry.split} videos, 500K: {entry.mean:.0f}"
 
@@ -138,7 +138,7 @@ class ScoresSoFar:
 
 
 def scores_so_far(groups: Sequence[Group], split: str) -> ScoresSoFar:
-    """Where the methods stand. Methods that were not run on every task cannot be compared over all of them."""
+    """The current scores. Methods that were not run on every task are left out: they cannot be compared over all."""
     groups = [group for group in groups if all(split in run.splits for run in group.runs)]
     columns = list(dict.fromkeys(group.column for group in groups))
     methods = list(dict.fromkeys(group.method for group in groups))
@@ -240,7 +240,7 @@ def _draw_efficiency(axis: Any, groups: Sequence[Group], split: str, level: floa
         look = style(methods.index(group.method))
         reached = [scores.steps_to(*run.curve(split), level) for run in group.runs]
         for place, (run, step) in enumerate(zip(group.runs, reached, strict=True)):
-            aside = 0.5 * ((place + 0.5) / len(group.runs) - 0.5)  # markers of several seeds do not cover each other
+            aside = 0.5 * ((place + 0.5) / len(group.runs) - 0.5)  # keeps the markers of several seeds apart
             at = run.curve(split)[0][-1] if step is None else step
             fill = look.color if step is not None else "none"
             axis.plot(at / 1000, index + aside, look.marker, color=look.color, markerfacecolor=fill, ms=6)

@@ -1,4 +1,4 @@
-"""t-SNE of encodings and prototypes, coloured by what the agent thinks they are worth and by what is behind them."""
+"""t-SNE of encodings and prototypes, coloured by the agent's value estimate and by background."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from cbm.config.build import one_thread
 from cbm.envs.rendering.pictures import picture_grid
 from cbm.system.files import write_whole
 
-OBSERVATIONS = 400  # about as many are embedded, whole moments each
+OBSERVATIONS = 400  # about this many are embedded, always whole moments
 THUMBNAIL = 48
 
 
 def embed(subject: Subject) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Which of the probe's observations were embedded (n,), where they lie (n, 2), and the prototypes (K, 2)."""
+    """Which of the probe's observations were embedded (n,), their places (n, 2), and those of the prototypes (K, 2)."""
     from sklearn.manifold import TSNE
     from threadpoolctl import threadpool_limits
 
@@ -38,7 +38,7 @@ def embed(subject: Subject) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def choose(moment: np.ndarray, count: int) -> np.ndarray:
-    """Some of the observations: of each moment, all or none."""
+    """Some of the observations: either all or none of each moment."""
     moments = np.unique(moment)
     most = max(1, count * len(moments) // len(moment))
     drawn = np.random.default_rng(0).permutation(moments)[:most]
@@ -46,7 +46,7 @@ def choose(moment: np.ndarray, count: int) -> np.ndarray:
 
 
 def draw_tsne(subject: Subject, folder: Path) -> list[Path]:
-    """`tsne` in two pictures, and `tsne_frames.png`, a sheet of what each observation shows."""
+    """Draw `tsne` in two panels, and `tsne_frames.png`, a sheet with the frame of each observation."""
     chosen, xy, prototypes = embed(subject)
     probe = subject.probe.take(chosen)
     value = subject.value[chosen]
@@ -99,7 +99,7 @@ def write_sheet(frames: np.ndarray, path: Path, side: int = THUMBNAIL, columns: 
 
 
 def _in_numbers(findings: dict[str, Any]) -> str:
-    """What the eye should see, as numbers."""
+    """What the figure should show, as numbers."""
     parts = []
     if findings.get("background_accuracy") is not None:
         accuracy, chance = findings["background_accuracy"], findings["background_chance"]

@@ -17,14 +17,14 @@ from cbm.replay import Replay
 from cbm.runs.directory import RunDir
 
 FIRST, NEIGHBOURS = 4, 3  # prototypes, and observations of each, as in the paper's appendix
-SAMPLE = 2000  # observations that the neighbours are looked for among
+SAMPLE = 2000  # observations among which neighbours are searched
 _GAP = 3  # pixels
 
 
 def observations(subject: Subject) -> tuple[np.ndarray, np.ndarray, str]:
-    """Observations (N, C, H, W), their numbers in replay, and where they come from: the run's replay, as in the paper.
+    """Observations (N, C, H, W), their numbers in replay, and their source, which is the run's replay as in the paper.
 
-    If replay was removed, the probe takes its place, with one background per moment.
+    If replay was removed, the probe is used instead, with one background per moment.
     """
     directory = RunDir(subject.run.path).replay
     if subject.replay is not None and (directory / "replay.json").exists():
@@ -40,7 +40,7 @@ def observations(subject: Subject) -> tuple[np.ndarray, np.ndarray, str]:
 
 
 def nearest(subject: Subject, count: int | None = FIRST) -> tuple[list[list[Any]], np.ndarray, str]:
-    """For each prototype a list of (row, similarity), the observations that the rows point into, their source."""
+    """For each prototype a list of (row, similarity); the observations that the rows refer to; and their source."""
     assert subject.space is not None
     obs, _, source = observations(subject)
     with one_thread():
@@ -52,7 +52,7 @@ def nearest(subject: Subject, count: int | None = FIRST) -> tuple[list[list[Any]
 
 
 def draw_gallery(subject: Subject, folder: Path, everything: bool = False) -> list[Path]:
-    """The first four prototypes, three neighbours in a row; or all prototypes."""
+    """Draw the first four prototypes (or all), each as a row of three neighbours."""
     rows, obs, source = nearest(subject, None if everything else FIRST)
     frames = newest_frames(obs)
     columns = 8 if everything else 1

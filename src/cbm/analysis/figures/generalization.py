@@ -25,7 +25,7 @@ class Generalization:
     run: Run
     env_step: int
     returns: dict[str, list[float]]  # split -> episodes
-    different_videos: int  # unseen ones among them
+    different_videos: int  # how many unseen videos were shown
 
 
 def play_unseen(run: Run, episodes: int = EPISODES) -> Generalization:

@@ -12,7 +12,7 @@ from cbm.evaluation.robustness import Matrix
 
 
 def draw_matrix(matrices: Sequence[Matrix], rows: Sequence[str], folder: Path) -> list[Path]:
-    """A row for each condition, a column for each run, static and dynamic apart: `robustness`.png, .svg, .csv."""
+    """A row for each condition, a column for each run, static next to dynamic: `robustness`.png, .svg, .csv."""
     values = [
         np.array([[_number(matrix.mean(row, moving)) for matrix in matrices] for row in rows])
         for moving in (False, True)

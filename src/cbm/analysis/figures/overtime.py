@@ -12,11 +12,11 @@ from cbm.analysis.figures.style import plt, save, style
 from cbm.analysis.probing.subject import Subject, names
 from cbm.runs.read import is_number
 
-_FEW = 6  # names that a legend within the axes has room for
+_FEW = 6  # names that fit into a legend inside the axes
 
 
 def lines_of(subject: Subject) -> list[dict[str, Any]]:
-    """The lines of analysis.jsonl, and that of the newest checkpoint if it has none there yet."""
+    """The lines of analysis.jsonl, plus one for the newest checkpoint if it is not among them."""
     lines = [dict(line) for line in subject.run.analysis if line["env_step"] != subject.env_step]
     return sorted([*lines, {"env_step": subject.env_step, **subject.findings}], key=lambda line: line["env_step"])
 
@@ -37,7 +37,7 @@ def _longest(subjects: Sequence[Subject]) -> float:
 
 
 def draw_ch_index(subjects: Sequence[Subject], folder: Path) -> list[Path]:
-    """CH index of the physical states under the clusters of each agent, over training."""
+    """CH index of the physical states in the clusters of each agent, over training."""
     figure, axis = plt.subplots(figsize=(6.4, 3.8))
     rows = []
     for index, (subject, name) in enumerate(zip(subjects, names(subjects), strict=True)):
@@ -107,7 +107,7 @@ def draw_assignments(subject: Subject, folder: Path) -> list[Path]:
     """Predicted against target assignments over training, and how often each prototype is the nearest one now."""
     metrics = [dict(line) for line in subject.run.metrics]
     entropies = (key for line in metrics for key in line if key.endswith("/p_entropy"))
-    owner = next(entropies, "cbm/p_entropy").removesuffix("/p_entropy")  # the objective, as it calls its metrics
+    owner = next(entropies, "cbm/p_entropy").removesuffix("/p_entropy")  # the objective's name in its metrics
     figure, axes = plt.subplots(1, 4, figsize=(15.6, 3.4))
     keys = ("p_entropy", "q_entropy", "prototypes_used", "agreement")
     plain = {"marker": ""}

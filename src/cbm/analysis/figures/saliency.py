@@ -1,9 +1,9 @@
 """Where the encoder looks: how far the latent moves when a place of the picture is blurred.
 
-After Greydanus et al., "Visualizing and Understanding Atari Agents" (ICML 2018): at each place of a grid the picture is
-mixed with a blurred copy of itself under a Gaussian window, in all stacked frames at once, and the squared distance
+After Greydanus et al., "Visualizing and Understanding Atari Agents" (ICML 2018). At each place of a grid, the picture
+is mixed with a blurred copy of itself under a Gaussian window, in all stacked frames at once. The squared distance
 between the two latents says how much that place matters. Only `encode` is needed, so this works for every agent. Maps
-are normalised to sum 1, because latents of different agents have different scales.
+are normalised to sum to 1, because latents of different agents have different scales.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from cbm.config.build import one_thread
 STRIDE = 4  # pixels between two places
 WIDTH = 3.0  # of the window, and of the blur inside it, in pixels
 MOMENTS = 4
-UNTOUCHED = 12  # of 255: a pixel that changes less than this from video to video is not background
+UNTOUCHED = 12  # of 255: a pixel that changes less than this between videos is not background
 
 
 def saliency(encode: Callable[[np.ndarray], torch.Tensor], obs: np.ndarray) -> np.ndarray:
-    """A map (H, W) that sums to 1 for an observation uint8 (C, H, W); zeros where nothing matters."""
+    """A map (H, W) that sums to 1 for an observation uint8 (C, H, W); all zeros if nothing matters."""
     _, height, width = obs.shape
     blurred = gaussian_filter(obs.astype(np.float32), (0, WIDTH, WIDTH))
     rows, columns = (np.arange(STRIDE // 2, side, STRIDE) for side in (height, width))
@@ -49,9 +49,9 @@ def saliency(encode: Callable[[np.ndarray], torch.Tensor], obs: np.ndarray) -> n
 
 
 def untouched(probe: Probe, moment: int) -> np.ndarray | None:
-    """The pixels (H, W) of a moment within `WIDTH` of one that no background changes: robot, and opaque ground.
+    """The pixels (H, W) of a moment that no background changes (robot and opaque ground), with a margin of `WIDTH`.
 
-    A map is no sharper than its window, so a thin pole would get little of its own saliency without that margin.
+    A map is no sharper than its window, so a thin pole would get little of its own saliency without the margin.
     """
     pictures = probe.obs[probe.moment == moment][:, -3:].astype(int)
     if len(pictures) < 2:
@@ -67,8 +67,9 @@ def choose_moments(probe: Probe, count: int = MOMENTS) -> list[int]:
 
 
 def draw_saliency(subjects: Sequence[Subject], folder: Path) -> list[Path]:
-    """Distracted frames, and next to each where the encoders look. All see the frames of the most distracted one."""
-    host = max(subjects, key=lambda subject: len(subject.probe.backgrounds))  # the first, of several
+    """Distracted frames, and next to each where the encoders look. All are shown the frames of the run with the most
+    backgrounds."""
+    host = max(subjects, key=lambda subject: len(subject.probe.backgrounds))  # the first, if several have as many
     probe = host.probe
     moments = choose_moments(probe)
     figure, axes = plt.subplots(

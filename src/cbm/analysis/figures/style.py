@@ -1,7 +1,7 @@
 """What every figure has in common: PNG for screens, SVG for print, and a CSV with the numbers behind it.
 
-Lines and points differ in style and marker, not in colour alone, and colours in brightness, so that a figure survives a
-printer without colours. Nothing in the files depends on when they were made.
+Lines and points differ in style and marker, not only in colour, and colours differ in brightness, so that a figure
+survives a black-and-white printer. Nothing in the files depends on when they were made.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from cbm.system.child import outside
 from cbm.system.files import write_whole
 
-with outside():  # a file `matplotlibrc` in the current folder would be obeyed
+with outside():  # matplotlib would read a `matplotlibrc` in the current folder
     import matplotlib
 
 matplotlib.use("Agg")
@@ -62,13 +62,13 @@ STYLES = (
 
 
 def style(index: int) -> Style:
-    """After the last colour they come again, each with another line and marker."""
+    """The style of a method. After the last colour they repeat, with another line style and marker."""
     again = STYLES[(index + 3 * (index // len(STYLES))) % len(STYLES)]
     return Style(STYLES[index % len(STYLES)].color, again.linestyle, again.marker)
 
 
 def save(figure: Figure, folder: Path, name: str, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[Path]:
-    """`name`.png, .svg and .csv in `folder`; the figure is closed."""
+    """Write `name`.png, .svg and .csv to `folder`, and close the figure."""
     folder.mkdir(parents=True, exist_ok=True)
     pictures = [folder / f"{name}.png", folder / f"{name}.svg"]
     for path in pictures:

@@ -1,1 +1,1 @@
-"""What an encoder knows: one set of states that every encoder is shown, and numbers about the answers."""
+"""What an encoder knows: a set of states that is shown to every encoder, and numbers about its answers."""

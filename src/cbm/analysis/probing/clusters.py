@@ -1,4 +1,4 @@
-"""Which cluster an observation belongs to: that of the nearest prototype, or one of k-means where there are none."""
+"""Which cluster an observation belongs to: that of the nearest prototype, or one of k-means if there are none."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from cbm.objectives.cbm import CBMConfig
 from cbm.types import PrototypeSpace
 
 PAPER_K = CBMConfig.prototypes  # for agents without prototypes
-_CROWD = 4  # k-means makes no more clusters than leave this many observations each
+_PER_CLUSTER = 4  # k-means makes at most one cluster per this many observations
 
 
 def prototype_space(agent: Any) -> PrototypeSpace | None:
-    """The prototypes of an agent; None where it has none."""
+    """The prototypes of an agent; None if it has none."""
     objective = getattr(agent, "objective", None)
     return None if objective is None else objective.prototype_space(agent.actor.mean)
 
@@ -29,7 +29,7 @@ class Clusters:
     labels: np.ndarray  # (N,)
     k: int  # how many there could be
     kind: str  # `prototypes` or `kmeans`
-    p: np.ndarray | None = None  # the predicted assignment, (N, K), where there are prototypes
+    p: np.ndarray | None = None  # the predicted assignment, (N, K), if there are prototypes
 
     def usage(self) -> np.ndarray:
         """Share of the observations in each cluster, (K,)."""
@@ -47,7 +47,7 @@ def cluster(z: Tensor, space: PrototypeSpace | None, k: int = PAPER_K) -> Cluste
     from sklearn.cluster import KMeans
     from sklearn.exceptions import ConvergenceWarning
 
-    k = max(2, min(k, len(z) // _CROWD))
+    k = max(2, min(k, len(z) // _PER_CLUSTER))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct latents than clusters: a collapse
         return Clusters(KMeans(k, n_init=3, random_state=0).fit_predict(z.numpy()), k, "kmeans")

@@ -1,4 +1,4 @@
-"""What a representation knows about the physical state, as it should, and about the background, as it should not."""
+"""What a representation knows about the physical state (which it should) and the background (which it should not)."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from cbm.types import Agent
 _BATCH = 256
 _FOLDS = 5  # of moments, for the background
 _BLOCK = 8  # neighbouring moments stay together
-_STILL = 1e-6  # a number of the state that varies less than this is not asked for
+_STILL = 1e-6  # a component of the state that varies less than this is ignored
 
 
 def measure(agent: Agent, probe: Probe) -> dict[str, Any]:
-    """The numbers of one analysis, as they go to analysis.jsonl. None where a number does not exist."""
+    """The numbers of one analysis, as written to analysis.jsonl. A number that does not exist is None."""
     from threadpoolctl import threadpool_limits
 
-    with one_thread(), threadpool_limits(1):  # sums in one order: the same bits on every number of cores
+    with one_thread(), threadpool_limits(1):  # sums in one order: the same bits on any number of cores
         z = in_batches(agent.encode, probe.obs)
         found: dict[str, Any] = {
             "observations": len(probe),
@@ -73,9 +73,9 @@ def _probe_numbers(z: np.ndarray, probe: Probe) -> dict[str, Any]:
 
 
 def ch_index(state: np.ndarray, labels: np.ndarray) -> float | None:
-    """The Calinski-Harabasz index of physical states (N, S) in clusters (N,); None where it is not defined.
+    """The Calinski-Harabasz index of physical states (N, S) in clusters (N,); None if it is not defined.
 
-    K of the formula is the number of clusters that have a member.
+    K in the formula is the number of clusters that are not empty.
     """
     from sklearn.metrics import calinski_harabasz_score
 
@@ -85,7 +85,7 @@ def ch_index(state: np.ndarray, labels: np.ndarray) -> float | None:
 
 
 def standardised(state: np.ndarray) -> np.ndarray:
-    """Each number of the state with mean 0 and standard deviation 1; those that stand still are left out."""
+    """Each component of the state with mean 0 and standard deviation 1; constant ones are left out."""
     moving = state[:, state.std(axis=0) > _STILL]
     return (moving - moving.mean(axis=0)) / moving.std(axis=0)
 
@@ -97,8 +97,8 @@ def same_cluster(labels: np.ndarray, moment: np.ndarray) -> float | None:
 
 
 def distraction_ratio(z: np.ndarray, moment: np.ndarray) -> float | None:
-    """How far the background moves a latent: mean squared distance between pictures of one moment, over that between
-    any two. 0: the background does not matter. 1: nothing else does."""
+    """How far the background moves a latent: mean squared distance between pictures of one moment, divided by that
+    between any two. At 0 the background does not matter; at 1 nothing else does."""
     pairs = _pairs(moment)
     spread = 2.0 * z.var(axis=0).sum()
     if pairs is None or spread == 0.0:
@@ -118,7 +118,7 @@ def background_accuracy(z: np.ndarray, probe: Probe) -> float | None:
     """Accuracy of a logistic regression from latents to the background, on moments that it was not fitted to.
 
     Every background occurs with every moment, so the state does not help and chance is 1 / backgrounds. The held-out
-    moments are of the same episodes: the very pictures behind them have been seen, which gives the probe every chance.
+    moments are from the same episodes, so the probe has seen the very same video frames: this favours the probe.
     """
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
@@ -136,7 +136,7 @@ def background_accuracy(z: np.ndarray, probe: Probe) -> float | None:
 def state_r2(z: np.ndarray, probe: Probe) -> float | None:
     """R^2 of a ridge regression from latents to the physical state, on episodes that it was not fitted to.
 
-    The mean over the numbers of the state. In each fold one episode of random actions and one of the agent are out.
+    The mean over the components of the state. Each fold holds out one episode of random actions and one of the agent.
     """
     from sklearn.linear_model import Ridge
 
@@ -151,7 +151,7 @@ def state_r2(z: np.ndarray, probe: Probe) -> float | None:
 
 
 def _predict(model: Any, z: np.ndarray, target: np.ndarray, fold: np.ndarray) -> np.ndarray:
-    """The target in each fold, by the model fitted to standardised latents of the others."""
+    """The target in each fold, predicted by the model fitted to standardised latents of the other folds."""
     from sklearn.model_selection import PredefinedSplit, cross_val_predict
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler

@@ -1,4 +1,4 @@
-"""Analyses while a run is trained. They use a copy of the agent and their own environments, and change nothing."""
+"""Analyses during training. They use a copy of the agent and their own environments, and change nothing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cbm.types import Agent
 
 
 class Analyzer:
-    """Has the probe played by the workers of the evaluations, and measures."""
+    """Measures on a probe that the workers of the evaluations play."""
 
     def __init__(self, config: RunConfig, shapes: Shapes, workers: Workers) -> None:
         self._config, self._shapes, self._workers = config, shapes, workers
@@ -23,7 +23,7 @@ class Analyzer:
         self._random: list[Probe] = []  # the half that is the same each time
 
     def probe(self, state: Mapping[str, Any], env_step: int, stop: Callable[[], bool] = lambda: False) -> Probe:
-        """The probe of an agent with this state; `agent` then is that agent."""
+        """The probe of an agent with this state; afterwards, `agent` is that agent."""
         if self._agent is None:
             self._agent = make_run_agent(self._config, self._shapes)
         load_weights(self._agent, state)
@@ -41,7 +41,7 @@ class Analyzer:
     def measure(
         self, state: Mapping[str, Any], env_step: int, stop: Callable[[], bool] = lambda: False
     ) -> dict[str, Any]:
-        """The numbers of one analysis. `stop` may break it off with `Interrupted`."""
+        """The numbers of one analysis. If `stop` returns true, it ends with `Interrupted`."""
         before = checkpoint.random_state()
         try:
             probe = self.probe(state, env_step, stop)

@@ -1,9 +1,9 @@
 """The probe: a few hundred physical states, each seen in front of several backgrounds, to test an encoder on.
 
-Episodes are played with seeds of their own, half of them with random actions, half by the agent, so that the
-states include both those that are easy to reach and those that the agent reaches. Each is then played again, action by
-action, in front of the other backgrounds: physics, camera and colours stay the same to the last bit, and only the
-video behind them changes.
+Episodes are played with their own seeds, half of them with random actions and half by the agent, so that the states
+include both those that are easy to reach and those that the agent reaches. Each is then played again, action by action,
+in front of the other backgrounds: physics, camera and colours stay the same to the last bit, and only the video behind
+them changes.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from cbm.envs.distractions import Distraction
 from cbm.evaluation.play import EpisodeSpec, play
 from cbm.types import Acts, Agent
 
-EPISODES = 6  # by random actions, and as many by the agent
-MOMENTS = 32  # at most, of an episode, evenly spread
-BACKGROUNDS = 4  # at most: the number of videos of `easy`
+EPISODES = 6  # with random actions, and as many by the agent
+MOMENTS = 32  # at most per episode, evenly spread
+BACKGROUNDS = 4  # at most; `easy` has this many videos
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Probe:
     """N observations and what is known about them: episode by episode, background by background, in order of time."""
 
     obs: np.ndarray  # uint8 (N, C, H, W)
-    state: np.ndarray  # what the simulator says, float64 (N, S); S = 0 where the environment says nothing
+    state: np.ndarray  # from the simulator, float64 (N, S); S = 0 if the environment gives none
     background: np.ndarray  # the video, (N,) of str
     moment: np.ndarray  # (N,) observations of one physical moment have the same number
     episode: np.ndarray  # (N,)
@@ -63,7 +63,7 @@ class Showing:
 
     run_seed: int
     number: int
-    random: bool  # by random actions, or by the agent
+    random: bool  # played with random actions, or by the agent
     moments: int = MOMENTS
     split: ClassVar[str] = "train"
 
@@ -78,8 +78,8 @@ class Showing:
             for turn, name in enumerate(shown[first:] + shown[:first]):
                 if video is not None:
                     video.names = (name,)
-                # The first background is the one that the actor saw; with the others its actions are repeated,
-                # and only those frames are drawn that are asked for.
+                # The first background is the one that the actor saw. With the others its actions are repeated,
+                # and only the frames that are needed are drawn.
                 recorder.needed = None if turn == 0 else recorder.frames_of(recorder.kept(self.moments))
                 play(actor, recorder, job, env_step)
                 actor = Script(recorder.actions)
@@ -97,13 +97,13 @@ def showings(run_seed: int, random: bool, episodes: int = EPISODES, moments: int
 
 
 def background_of(env: gym.Env) -> Distraction | None:
-    """The distraction that shows videos, where there is one."""
+    """The distraction that shows videos, if there is one."""
     distractions = getattr(env.unwrapped, "distractions", ())
     return next((each for each in distractions if each.shows_videos), None)
 
 
 class RandomActions:
-    """Uniformly random actions, in the place of an agent."""
+    """Uniformly random actions, instead of an agent."""
 
     def __init__(self, space: gym.Space, seed: int) -> None:
         self._shape, self._rng = space.shape, np.random.default_rng(seed)
@@ -113,7 +113,7 @@ class RandomActions:
 
 
 class Script:
-    """Actions that are known already, in the place of an agent."""
+    """Actions that are already known, instead of an agent."""
 
     def __init__(self, actions: list[np.ndarray]) -> None:
         self._rest = list(actions)
@@ -123,7 +123,7 @@ class Script:
 
 
 class Recorder(gym.Wrapper):
-    """Keeps what an episode showed. With `needed`, an environment that can leave frames undrawn draws only those."""
+    """Keeps what an episode showed. With `needed`, an environment that can skip drawing frames draws only those."""
 
     def __init__(self, env: gym.Env) -> None:
         super().__init__(env)
@@ -135,7 +135,7 @@ class Recorder(gym.Wrapper):
             self.unwrapped.drawing = wanted
 
     def kept(self, moments: int) -> np.ndarray:
-        """Evenly spread moments of the episode that was just played; not its last, from which nothing follows."""
+        """Evenly spread moments of the episode that was just played, without its last, which has no next one."""
         length = len(self.actions)
         return np.unique(np.linspace(0, length - 1, min(length, moments)).round().astype(int))
 

@@ -1,4 +1,4 @@
-"""A run under examination: its newest checkpoint, the probe that it was shown, and what came of it."""
+"""A run under examination: its newest checkpoint, the probe that it was shown, and the results."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Subject:
     config: RunConfig
     agent: Agent
     env_step: int
-    replay: dict[str, Any] | None  # what replay held at the checkpoint; None of an agent of the zoo
+    replay: dict[str, Any] | None  # the state of replay at the checkpoint; None for an agent of the zoo
     probe: Probe
     z: Tensor  # (N, D)
     value: np.ndarray  # (N,)
@@ -50,14 +50,14 @@ class Subject:
 
 
 def names(subjects: Sequence[Subject]) -> list[str]:
-    """For a legend: agent and seed, and task and distraction where they differ."""
+    """For a legend: agent and seed, and also task and distraction if they differ."""
     places = [f"{each.run.task}, {each.run.distraction}" for each in subjects]
     many = len(set(places)) > 1
     return [f"{each.name}, {place}" if many else each.name for each, place in zip(subjects, places, strict=True)]
 
 
 def examine(run: Run) -> Subject:
-    """Show the probe to the newest checkpoint of a run. A `CBMError` says why that cannot be done."""
+    """Show the probe to the newest checkpoint of a run. A `CBMError` says why if that is impossible."""
     config, env_step, state = load_checkpoint(find_run(run.path), plays=True)
     obs, action = state["shapes"]
     workers = Workers(to_json(config), worker_count(EPISODES, config.training.eval_workers))
