@@ -12,7 +12,7 @@ _HOLDS: dict[str, Callable[[float, float], bool]] = {"<=": operator.le, ">=": op
 
 @dataclass(frozen=True)
 class Row:
-    """One measured figure. `value` is what the bar is about: a ratio for speed, a difference for fidelity."""
+    """One measured figure. `value` is compared with the bar: a ratio for speed, a difference for fidelity."""
 
     what: str
     task: str
@@ -36,13 +36,13 @@ class Row:
 
 
 def speedup(what: str, task: str, ours: float, reference: float, bar: str) -> Row:
-    """A row whose bar is about how many times faster we are than the reference (seconds each)."""
+    """A row whose value is how many times faster we are than the reference; both are in seconds."""
     ratio = reference / ours
     return Row(what, task, ours, reference, ratio, bar, ratio)
 
 
 def alternate(*actions: Callable[[], object], rounds: int, warmup: int = 1) -> list[float]:
-    """Median seconds of each action, taken in turns so that a noisy machine is noisy for all of them alike."""
+    """Median seconds of each action, taken in turns so that noise of the machine affects all of them equally."""
     times: list[list[float]] = [[] for _ in actions]
     for round_ in range(warmup + rounds):
         for action, seconds in zip(actions, times, strict=True):

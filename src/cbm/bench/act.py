@@ -1,7 +1,8 @@
-"""`cbm bench act`: how long one decision takes, by the agent and by its exported ONNX file, in turns on one thread.
+"""`cbm bench act`: how long one decision takes the agent and its exported ONNX file, in turns on one thread.
 
-At the sizes of the preset `paper`. Bars: the file is no slower than the agent, and 99 of 100 decisions take no longer
-than the shortest agent step of the paper's tasks (cheetah-run and finger-spin: 40 ms), so that a controller keeps up.
+Sizes are those of the preset `paper`. Bars: the file is no slower than the agent, and 99 of 100 decisions take no
+longer than the shortest agent step of the paper's tasks (40 ms in cheetah-run and finger-spin), so that a controller
+keeps up.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ AGENT_STEP = 0.04  # seconds
 
 
 def rows(quick: bool = False, report: Callable[[str], None] = lambda what: None) -> Iterator[Row]:
-    """Two rows for every agent that can be exported. `quick` decides less often, for tests."""
+    """Two rows for every agent that can be exported. `quick` takes fewer decisions, for tests."""
     with tempfile.TemporaryDirectory() as folder, one_thread():
         for name in AGENTS:
             report(name)

@@ -110,7 +110,7 @@ def _agent_step(task: str, frames: int) -> Row:
 
 
 def _dynamic(task: str, frames: int) -> Row:
-    """Time per agent step, when the clips have been seen before, as for most of a run."""
+    """Time per agent step when the clips have been seen before, as they have for most of a run."""
     with closing(make_env(task, "easy", dynamic=True)) as dynamic, closing(make_env(task, "easy")) as static:
         ours, reference = alternate(_stepper(dynamic, seed=0), _stepper(static, seed=0), rounds=frames)
     ratio = ours / reference
@@ -147,7 +147,7 @@ def fingerprints(episodes: int) -> list[str]:
 
 def _memory(number: int) -> Row:
     process = psutil.Process()
-    for index in range(12):  # whatever is loaded once is loaded now
+    for index in range(12):  # load everything that is loaded only once
         _make_step_close(index)
     before = process.memory_info().rss
     for index in range(number):
@@ -165,7 +165,7 @@ def _make_step_close(index: int) -> None:
 
 
 def _stepper(env: Env, seed: int = 0) -> Callable[[], Any]:
-    """Each call takes one agent step with a random action; where the episode ends, the next begins."""
+    """Each call takes one agent step with a random action; when an episode ends, the next begins."""
     env.reset(seed=seed)
     env.action_space.seed(seed)
 

@@ -32,7 +32,7 @@ from cbm.system.child import PYTHON, environment
 
 TASK = "cartpole-swingup"
 EPISODE = 125  # agent steps
-PERIOD = 2  # updates after which every part of every method but TPC's target has had its turn
+PERIOD = 2  # updates after which every part of every method, except TPC's target, was updated
 _IN_A_PROCESS = "import sys; from cbm.bench.methods import print_memory; print_memory(sys.argv[1])"
 
 
@@ -41,7 +41,7 @@ class Work(NamedTuple):
 
     operations: float
     encoded: float  # images that went through an encoder
-    with_gradient: float  # those of them that a gradient came back through
+    with_gradient: float  # how many of them received a gradient
 
 
 def rows(quick: bool = False, report: Callable[[str], None] = lambda what: None) -> Iterator[Row]:
@@ -60,7 +60,7 @@ def rows(quick: bool = False, report: Callable[[str], None] = lambda what: None)
 def method_row(name: str, replay: Replay, reference: Update, rounds: int, megabytes: float | None) -> Row:
     own = Update(name, replay)
     arithmetic = own.work.operations / reference.work.operations
-    with threads.use(thread_count(None)):  # after `Work` was counted, because the counter sees one thread
+    with threads.use(thread_count(None)):  # after `Work` was counted, because the counter sees only one thread
         seconds, reference_seconds = (t / PERIOD for t in alternate(own, reference, rounds=rounds, warmup=2))
     predicted = reference_seconds * arithmetic
     details = {
@@ -81,7 +81,7 @@ class Update:
         config = make_config(name, preset="laptop")
         setup = Setup(_shape(), 1, action_repeat=config.env.action_repeat or 1)
         self.agent = cast(Any, make_agent(name, setup, config.agent, config.objective))
-        self.agent.updates = getattr(config.agent, "model_first", 0)  # TPC trains its model alone before
+        self.agent.updates = getattr(config.agent, "model_first", 0)  # before that, TPC trains only its model
         self.batch = self.agent.sample(replay, np.random.default_rng(0))
         self.work = self._count()
 
@@ -107,7 +107,7 @@ class Update:
 
 
 def memory(name: str) -> float:
-    """Megabytes by which updates of `name` make a process of its own grow, at the most: weights, optimizers, graph."""
+    """Megabytes by which a new process grows at its peak when it updates `name`: weights, optimizers, graph."""
     command = [*PYTHON, "-c", _IN_A_PROCESS, name]
     return float(subprocess.run(command, check=True, capture_output=True, text=True, env=environment()).stdout)
 
@@ -116,7 +116,7 @@ def print_memory(name: str) -> None:
     """The body of that process."""
     with tempfile.TemporaryDirectory() as folder:
         replay = episodes_of_noise(Path(folder))
-        Path("/proc/self/clear_refs").write_text("5")  # reset the peak: it was that of the parent process
+        Path("/proc/self/clear_refs").write_text("5")  # reset the peak, which is inherited from the parent process
         before = peak_megabytes()
         update = Update(name, replay)
         for _ in range(3):
@@ -126,7 +126,7 @@ def print_memory(name: str) -> None:
 
 
 def peak_megabytes() -> float:
-    """The most memory that this process had resident (Linux)."""
+    """The peak resident memory of this process (Linux)."""
     lines = Path("/proc/self/status").read_text().splitlines()
     kilobytes = next(line.split()[1] for line in lines if line.startswith("VmHWM"))
     return int(kilobytes) / 1024

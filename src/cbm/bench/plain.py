@@ -1,7 +1,7 @@
-"""The plain reference of `cbm bench update`: the same arithmetic as published implementations do it.
+"""The plain reference of `cbm bench update`: the same arithmetic, done as in published implementations.
 
-Eager, NCHW layout, shifts by grid sampling of padded floats, one encoder pass over all images that keeps the graph of
-all of them (though only the current ones receive a gradient), Adam without fusion. Losses, heads and sizes are ours.
+Eager mode, NCHW layout, shifts by grid sampling of padded floats, one encoder pass that keeps the graph of all images
+(though only the current ones receive a gradient), Adam without fusion. Losses, heads and sizes are ours.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from cbm.types import Batch
 
 
 class PlainUpdate:
-    """The reference. Takes networks, losses and targets from one of our agents; encodes and steps by itself."""
+    """The reference. It takes networks, losses and targets from one of our agents, but encodes and steps by itself."""
 
     def __init__(self, agent: DrQ | DrQv2) -> None:
         assert agent.objective is not None
@@ -72,7 +72,7 @@ class PlainUpdate:
 
 
 def grid_shift(x: Tensor, pad: int = 4) -> Tensor:
-    """Random shifts as DrQ-v2 makes them: replicate, then sample a moved grid of pixel centres."""
+    """Random shifts as in DrQ-v2: pad by replication, then sample a shifted grid of pixel centres."""
     batch, _, height, width = x.shape
     padded = F.pad(x, (pad,) * 4, "replicate")
     rows, columns = (torch.arange(n, dtype=x.dtype) for n in (height, width))

@@ -1,6 +1,6 @@
-"""One side of a comparison in a separate process, which makes updates whenever it is called; and what disturbs it.
+"""One side of a comparison, in a separate process that makes updates when called; and processes that disturb it.
 
-What a process does with freed memory and with threads is part of the difference, so each side has its own.
+How a process handles freed memory and threads is part of the difference, so each side has its own process.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from cbm.learning.memory import keep_freed_memory
 from cbm.replay import Replay
 from cbm.system.cores import cores
 
-PERIOD = 2  # updates in a call: actor and target have their turn in every second one
-EPISODE = 250  # agent steps at action repeat 4, the middle of the paper's tasks
-ACTION_DIM = 6  # the most of any task: cheetah and walker
-_PRODUCT = 2048  # rows and columns of the matrices whose product tells what the machine can do
+PERIOD = 2  # updates per call: actor and target are updated in every second one
+EPISODE = 250  # agent steps at action repeat 4, the middle one of the paper's tasks
+ACTION_DIM = 6  # the most of any task in the paper: cheetah and walker
+_PRODUCT = 2048  # rows and columns of the matrices whose product shows what the machine can do
 _COMPUTE = """
 import torch
 torch.set_num_threads(1)
@@ -47,8 +47,8 @@ while True:
 
 @dataclass(frozen=True)
 class What:
-    """`ours`; `shared`: every operation shared by PyTorch's own threads, as ours was before chunks; `plain`: as
-    published code does it; `product`: no update but a large product of matrices, shared by PyTorch's threads."""
+    """`ours`; `shared`: PyTorch's own threads share every operation, as ours did before chunks; `plain`: as in
+    published code; `product`: not an update but a large matrix product, shared by PyTorch's threads."""
 
     kind: Literal["ours", "shared", "plain", "product"] = "ours"
     preset: str = "paper"
@@ -70,13 +70,14 @@ class Side:
 
     @cached_property
     def operations(self) -> float:
-        """Of one call, in products and convolutions. There when the side is: sides that are made together start so."""
+        """Operations of one call, in products and convolutions. Waits until the process is ready; sides that are made
+        together start in parallel."""
         return self._link.recv()
 
     def __call__(self) -> None:
         _ = self.operations
         self._link.send("update")
-        self._link.recv()  # EOFError if the process died, which has then said why
+        self._link.recv()  # EOFError if the process died; it has then printed why
 
     def __enter__(self) -> Self:
         return self
@@ -88,16 +89,16 @@ class Side:
 
 
 class Competitor:
-    """A process that multiplies matrices without end, on one thread, `nice` steps lower in priority; while entered."""
+    """A process that multiplies matrices without end, on one thread, at `nice` steps lower priority, while entered."""
 
     def __init__(self, nice: int, apart: bool = False) -> None:
-        """`apart`: in a session of its own, as a program from another window is. Linux then does not look at `nice`."""
+        """With `apart`, it has its own session, like a program in another window. Linux then ignores `nice`."""
         command = [sys.executable, "-c", _COMPUTE]
         self._process = subprocess.Popen(
             command, stdout=subprocess.PIPE, preexec_fn=lambda: os.nice(nice), start_new_session=apart
         )
         assert self._process.stdout is not None
-        self._process.stdout.readline()  # it computes
+        self._process.stdout.readline()  # wait until it computes
         self.pid = self._process.pid
         self._stop()
 
@@ -122,10 +123,10 @@ def _serve(link: Connection, what: What) -> None:
     if what.kind != "plain":
         keep_freed_memory()  # as `cbm train` does
     if what.kind == "shared":
-        chunks.SIZE = 64  # what one operation then took at a time
+        chunks.SIZE = 64  # what one operation took at a time back then
     update = _update(what)
     with FlopCounterMode(display=False) as counter:
-        update()  # without the pool, because the counter sees one thread
+        update()  # without the pool, because the counter sees only one thread
     count = what.threads or cores()
     with ExitStack() as stack:
         if what.kind == "ours":

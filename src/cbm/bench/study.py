@@ -1,4 +1,4 @@
-"""`cbm bench study`: what Ray adds, what two runs side by side gain, how soon a finished study is seen to be one."""
+"""`cbm bench study`: the overhead of Ray, the gain of two runs side by side, the time to see that a study is done."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def rows(quick: bool = False, report: Callable[[str], None] = lambda part: None)
     with tempfile.TemporaryDirectory() as folder:
         seconds: dict[str, list[float]] = {launcher: [] for launcher in _NAMES}
         for turn in range(1 if quick else _TURNS):
-            for launcher in list(_NAMES)[:: -1 if turn % 2 else 1]:  # there and back: a steady drift cancels
+            for launcher in list(_NAMES)[:: -1 if turn % 2 else 1]:  # back and forth: a steady drift cancels out
                 report(f"{len(smoke.runs)} smoke runs by {_NAMES[launcher]}, turn {turn + 1}")
                 with cluster() if launcher == "cluster" else nullcontext() as address:
                     root, kind = Path(folder) / f"{launcher}-{turn}", "local" if launcher == "local" else "ray"
@@ -71,7 +71,7 @@ def rows(quick: bool = False, report: Callable[[str], None] = lambda part: None)
 
 
 def overhead(what: str, ours: list[float], reference: list[float]) -> Row:
-    """The median over turns of the ratio within each: the pace of a machine wanders between them."""
+    """The median over turns of the ratio within a turn, because the speed of a machine drifts between turns."""
     ratios = [a / b for a, b in zip(ours, reference, strict=True)]
     ratio, spread = median(ratios), {"lowest": min(ratios) - 1.0, "highest": max(ratios) - 1.0}
     return Row(what, _TASK, median(ours), median(reference), ratio, "<= 0.10", ratio - 1.0, spread)
@@ -91,7 +91,7 @@ def cluster() -> Iterator[str]:
 
 
 def timed(plan: Plan, root: Path, launcher: str, jobs: int, address: str | None = None) -> tuple[Store, float]:
-    """Seconds of a whole study, from nothing."""
+    """Seconds of a whole study, started from scratch."""
     store = Store(root)
     start = time.perf_counter()
     result = drive(plan, store, make_launcher(launcher, Resources(root, jobs=jobs, address=address)))
@@ -103,7 +103,7 @@ def timed(plan: Plan, root: Path, launcher: str, jobs: int, address: str | None 
 
 
 def finished_seconds(folder: Path, run: Path, rounds: int = 3) -> float:
-    """Median seconds of the command on a study whose runs are all there: copies of a finished one."""
+    """Median seconds of the command on a finished study, made of copies of one finished run."""
     folder.mkdir()
     file = folder / "many.toml"
     settings = "\n".join(f'"{name}" = {json.dumps(value)}' for name, value in _GRID.variants["easy"].items())
@@ -116,7 +116,7 @@ def finished_seconds(folder: Path, run: Path, rounds: int = 3) -> float:
         target = folder / "runs" / planned.name
         shutil.copytree(run, target, ignore=shutil.ignore_patterns("replay", "tb", ".lock"))
     times = []
-    for _ in range(rounds + 1):  # the first resolves the plan, as the command that ran the study had done
+    for _ in range(rounds + 1):  # the first resolves the plan, as the command that ran the study would have
         start = time.perf_counter()
         result = subprocess.run(command, capture_output=True, text=True, env=environment() | {"OMP_NUM_THREADS": "1"})
         times.append(time.perf_counter() - start)

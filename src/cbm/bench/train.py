@@ -1,4 +1,4 @@
-"""What training costs besides the update: everything else in the loop, and a checkpoint when replay is large."""
+"""What training costs besides updates: everything else in the loop, and a checkpoint with a large replay."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ def rows(quick: bool = False, report: Callable[[str], None] = lambda part: None)
 
 
 def overlap_row(config: RunConfig, rounds: int, updates: int = 12) -> Row:
-    """Training with `training.overlap` and without, in turns of a few updates each; evaluations left out.
+    """Training with and without `training.overlap`, in turns of a few updates each, without evaluations.
 
-    The seconds are those of 20,000 steps: the seed steps, which have no update alongside, and the rest.
+    The seconds are those of 20,000 steps: the seed steps, which have no updates, and the rest.
     """
     with ExitStack() as stack:
         keep_freed_memory()
@@ -100,7 +100,7 @@ class _Side:
             learn(self._session, self._config, self._clock)
             if at.updates == before:
                 self._step()
-        while self._collector.ahead:  # or the other side would pay for them
+        while self._collector.ahead:  # or they would slow down the other side
             self._step()
         self._rounds.append((time.perf_counter() - start) / updates)
 
@@ -121,13 +121,13 @@ class _Side:
 class Costs:
     """Seconds, from a short run."""
 
-    step: float  # an agent step with its updates, all told
-    update: float  # what of that is spent in `agent.update`
+    step: float  # an agent step with its updates, in total
+    update: float  # the part of that spent in `agent.update`
     seed_step: float
-    evaluation: float  # not the first: the workers are up
-    analysis: float  # the same
+    evaluation: float  # after the first: the workers are running
+    analysis: float  # likewise
     checkpoint: float
-    first: float  # what the first evaluation and analysis take longer
+    first: float  # how much longer the first evaluation and analysis take
 
 
 def costs(config: RunConfig, out: Path, updates: int) -> Costs:
@@ -164,14 +164,14 @@ def costs(config: RunConfig, out: Path, updates: int) -> Costs:
 
 
 def share_outside_update(config: RunConfig, out: Path, updates: int) -> float:
-    """Of the time from one evaluation to the next, the part that is not spent in `agent.update`."""
+    """The part of the time between two evaluations that is not spent in `agent.update`."""
     found = costs(replace(config, training=replace(config.training, analyze_every=0)), out, updates)
     interval = config.training.eval_every / (config.env.action_repeat or 1)
     return 1.0 - interval * found.update / (interval * found.step + found.evaluation + found.checkpoint)
 
 
 def share_of_evaluation(config: RunConfig, out: Path, total_steps: int, updates: int) -> float:
-    """Of the time of a whole run of `total_steps`, the part that evaluations and analyses take."""
+    """The part of the time of a whole run of `total_steps` that evaluations and analyses take."""
     found, settings, repeat = costs(config, out, updates), config.training, config.env.action_repeat or 1
     evaluations, analyses = (
         1 + -(-total_steps // every) for every in (settings.eval_every, settings.analyze_every or total_steps)
@@ -182,7 +182,7 @@ def share_of_evaluation(config: RunConfig, out: Path, total_steps: int, updates:
 
 
 def checkpoint_seconds(config: RunConfig, run: RunDir, rounds: int) -> float:
-    """Median seconds of a checkpoint, each after as many new steps as there are between two of a real run."""
+    """Median seconds of a checkpoint, each after as many new steps as in a real run."""
     config = resolve_machine(config)
     repeat = config.env.action_repeat or 1
     between = config.training.checkpoint_every // repeat

@@ -1,6 +1,5 @@
-"""`cbm bench update`: one learning step against a plain one, on one and two threads, alone and beside another process.
-
-Both sides of every figure take turns in one run. And what replay costs.
+"""`cbm bench update`: an update against a plain one, on one and two threads, alone and next to another process; and
+the cost of replay. Both sides of every figure take turns in one run.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ BFLOAT16_BAR = ">= 1.2"  # on processors that have it; others emulate it
 
 
 def rows(quick: bool = False, report: Callable[[str], None] = lambda what: None) -> Iterator[Row]:
-    """Every figure. `quick` stores and repeats less, with smaller batches, for tests."""
+    """Every figure. `quick` stores less, repeats less and uses smaller batches, for tests."""
     size, rounds = (8, 1) if quick else (None, 5)
     for part in (replay_rows, plain_rows, bfloat16_rows, thread_rows, busy_rows):
         report(part.__name__.removesuffix("_rows"))
@@ -47,7 +46,7 @@ def _speedup(what: str, own: Side, other: Side, bar: str, rounds: int) -> Row:
 
 
 def thread_rows(size: int | None, rounds: int) -> Iterator[Row]:
-    """Two threads against operations that two share, against one, and against the rate of a product of matrices."""
+    """Two threads against operations that two share, against one thread, and against the rate of a matrix product."""
     for preset in ("laptop", "paper"):
         with (
             Side(What("ours", preset, 2, batch_size=size)) as ours,
@@ -108,7 +107,7 @@ def busy_rows(size: int | None, rounds: int) -> Iterator[Row]:
 
 
 def _calls(side: Side, seconds: float = 1.5) -> list[float]:
-    """Seconds of calls, after a first one, for about this long."""
+    """Seconds of each call, after a first one, for about this long in total."""
     side()
     times: list[float] = []
     while not times or sum(times) < seconds:

@@ -32,8 +32,8 @@ class NpyFile:
 
     @staticmethod
     def create(path: Path, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
-        """A file of zeros, which takes no space before it is written to."""
-        path.unlink(missing_ok=True)  # of a run that was killed before its first checkpoint
+        """Make a file of zeros, which takes no space until it is written to."""
+        path.unlink(missing_ok=True)  # left by a run that was killed before its first checkpoint
         with os.fdopen(open_file(path, path.parents[1], os.O_RDWR | os.O_CREAT | os.O_EXCL), "wb") as file:
             about = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
             np.lib.format.write_array_header_1_0(file, about)
@@ -47,9 +47,9 @@ class NpyFile:
         return data
 
     def checksum(self, rows: np.ndarray) -> int:
-        """Of these rows, one after the other."""
+        """The checksum of these rows, in this order."""
         result = 0
-        for part in np.split(rows, np.flatnonzero(np.diff(rows) != 1) + 1):  # two where the ring ends between them
+        for part in np.split(rows, np.flatnonzero(np.diff(rows) != 1) + 1):  # two parts if the ring wraps around
             result = zlib.crc32(self.array[part[0] : part[-1] + 1].tobytes(), result)
         return result
 
@@ -61,8 +61,8 @@ class NpyFile:
 
 
 def _header(file: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """Shape and type of a .npy file, which is then at its first row."""
+    """Shape and type of a .npy file; the file is then positioned at its first row."""
     if np.lib.format.read_magic(file) != (1, 0):
-        raise ValueError("another version of .npy files")
+        raise ValueError("unknown version of the .npy format")
     shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)
     return (() if fortran else shape), dtype

@@ -1,4 +1,4 @@
-"""What agents and analyses take out of replay: transitions with n-step returns, sequences, stacked observations."""
+"""What agents and analyses take from replay: transitions with n-step returns, sequences, stacked observations."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cbm.types import Batch, Sequences
 
 
 class Replay(Storage):
-    """Batches out of a ring of frames. Make one with `Replay.create`, or go back to a checkpoint with `Replay.open`."""
+    """Batches from a ring of frames. Make one with `Replay.create`, or return to a checkpoint with `Replay.open`."""
 
     def __len__(self) -> int:
         """How many transitions can be sampled."""
@@ -26,7 +26,7 @@ class Replay(Storage):
         discount: float = 0.99,
         episodes: int = 0,
     ) -> Batch:
-        """`batch_size` transitions, uniformly and with replacement; of at most `episodes` episodes, unless it is 0."""
+        """`batch_size` transitions, uniformly and with replacement; from at most `episodes` episodes unless it is 0."""
         start, low, end = self._ranges()
         count = np.maximum(end - low, 0)
         if not count.any():
@@ -63,7 +63,7 @@ class Replay(Storage):
         """`batch_size` stretches of `length` frames within an episode, uniformly and with replacement."""
         start, _, end = self._ranges()
         low = np.maximum(start, self._tail)
-        count = np.maximum(end - low + 2 - length, 0)  # first frames from which `length` fit
+        count = np.maximum(end - low + 2 - length, 0)  # possible first frames of a sequence
         if not count.any():
             longest = int((end - low).max(initial=-1) + 1)
             raise CBMError(
@@ -80,7 +80,7 @@ class Replay(Storage):
         )
 
     def episodes(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Of each episode: the first of its frames that is here, its last frame, and the label of its background."""
+        """For each episode: its first frame that is still here, its last frame, and the label of its background."""
         start, _, end = self._ranges()
         return np.maximum(start, self._tail), end, np.array(self._labels)
 
@@ -97,7 +97,7 @@ class Replay(Storage):
 
 
 def draw(count: np.ndarray, size: int, generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Uniformly from bins that hold `count` items each: the bin, and the item within it."""
+    """Draw uniformly from bins with `count` items each. Returns the bin, and the item within it."""
     upper = np.cumsum(count)
     item = generator.integers(upper[-1], size=size)
     bins = np.searchsorted(upper, item, side="right")

@@ -2,16 +2,17 @@
 
 A directory holds `replay.json` (sizes), `frames.npy` (slots, 3, H, W) and `steps.npy` (slots,), which says how each
 frame was reached. An episode of T steps takes T + 1 slots. Frames are counted from 0 and never renumbered: frame i
-lives in slot i % slots, and the newest `capacity` frames can be sampled.
+is in slot i % slots, and the newest `capacity` frames can be sampled.
 
-Going back to a checkpoint: `state()` is two numbers. There are `margin` slots beyond `capacity`, so the next `margin`
-frames overwrite nothing that could be sampled at the checkpoint; `room(state)` says how many are left, and the training
-loop takes a new checkpoint before it is 0. What was written after the checkpoint is ignored and overwritten.
+Returning to a checkpoint: there are `margin` slots beyond `capacity`, so the next `margin` frames overwrite nothing
+that could be sampled at the checkpoint. `room(state)` says how many are left, and the training loop takes a new
+checkpoint before it is 0. What was written after the checkpoint is ignored and overwritten.
 
-A checkpoint covers all that can be sampled: `state()` holds checksums of each block of frames and of their steps,
-and `open` compares them before anything is added. A block stays whole as long as a checkpoint needs a frame of it.
+A checkpoint covers everything that can be sampled: `state()` holds checksums of each block of frames and of their
+steps, and `open` compares them before anything is added. A block stays whole as long as a checkpoint needs one of its
+frames.
 
-Frames are written by `pwrite` and read through the map: a full disk is an OSError, not a SIGBUS, and what is resident
+Frames are written with `pwrite` and read through the map: a full disk is an OSError, not a SIGBUS, and resident memory
 is page cache, which the system may drop.
 """
 
@@ -31,8 +32,8 @@ from cbm.replay.npy_file import NpyFile
 from cbm.system.files import make_folder, read_object, write_whole
 
 _RGB = 3
-_MOST_BYTES = 1 << 46  # that a process can map
-_BLOCK = 256  # frames of a checksum; fewer where the margin is small
+_MAX_BYTES = 1 << 46  # that a process can map
+_BLOCK = 256  # frames per checksum; fewer if the margin is small
 ADVICE = "Restore it from a copy. Without replay a run cannot be resumed, but cbm eval, record and report still work."
 
 
@@ -41,7 +42,7 @@ class DamagedReplay(CBMError):
 
 
 class Storage:
-    """A ring of frames. Make one with `create`, or go back to a checkpoint with `open`."""
+    """A ring of frames. Make one with `create`, or return to a checkpoint with `open`."""
 
     def __init__(self, directory: Path, writable: bool) -> None:
         self.directory = directory
@@ -59,12 +60,12 @@ class Storage:
             self._steps = NpyFile(directory / "steps.npy", _step_dtype(self.action_dim), (self.slots,), writable)
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise DamagedReplay(f"{directory} is damaged ({error}). {ADVICE}") from None
-        self.pinned = False  # whether images are put where a GPU can fetch them by itself
-        self._head = 0  # how many frames were ever added
+        self.pinned = False  # whether images are put in pinned memory, from which a GPU can copy them directly
+        self._head = 0  # how many frames have been added in total
         self._unfinished = False  # whether the newest episode is unfinished
         self._starts: list[int] = []  # first frame of each episode that is still here, at least in part
         self._labels: list[int] = []  # its background, or -1
-        self._closed: dict[int, list[int]] = {}  # by block: checksums of its frames and of its steps
+        self._closed: dict[int, list[int]] = {}  # block -> checksums of its frames and of its steps
         self._begun = [0, 0]  # those of the block that is being filled
 
     @classmethod
@@ -87,7 +88,7 @@ class Storage:
             margin = max(1_000, capacity // 20)
         make_folder(directory, directory.parent)
         slots = capacity + margin
-        if slots * _RGB * height * width > _MOST_BYTES:
+        if slots * _RGB * height * width > _MAX_BYTES:
             raise CBMError(f"a replay of {capacity:,} frames takes {slots * _RGB * height * width / 1e12:,.0f} TB")
         NpyFile.create(directory / "frames.npy", np.dtype(np.uint8), (slots, _RGB, height, width))
         NpyFile.create(directory / "steps.npy", _step_dtype(action_dim), (slots,))
@@ -116,7 +117,7 @@ class Storage:
             replay._compare()
         if len(steps):
             firsts = steps["first"].copy()
-            firsts[0] = True  # of an episode that lost its beginning, the rest is still here
+            firsts[0] = True  # the rest of an episode whose beginning is gone
             replay._starts = index[firsts].tolist()
             replay._starts[0] -= not steps["first"][0]
             replay._labels = steps["background"][firsts].tolist()
@@ -130,7 +131,7 @@ class Storage:
     # Writing
 
     def add_first(self, obs: np.ndarray, background: int = -1) -> None:
-        """The observation that begins an episode; its newest frame is stored. `background`: a label, where known."""
+        """The first observation of an episode; its newest frame is stored. `background` is a label, if known."""
         while len(self._starts) > 1 and self._starts[1] <= self._tail:
             del self._starts[0], self._labels[0]
         self._write(obs, 0.0, 0.0, first=True, last=False, terminal=False, background=background)
@@ -163,7 +164,7 @@ class Storage:
         self._unfinished = not last
 
     def flush(self) -> None:
-        """Wait until all is on the disk. A killed process loses nothing without it; a power cut may."""
+        """Wait until everything is on the disk. Without it a killed process loses nothing, but a power cut may."""
         self._frames.flush()
         self._steps.flush()
 
@@ -175,7 +176,7 @@ class Storage:
         return max(0, self._head - self.capacity)
 
     def state(self) -> dict[str, Any]:
-        """What `open` needs to come back to this moment, JSON-able."""
+        """What `open` needs to return to this moment; it can be stored as JSON."""
         first = self._tail // self._block
         self._closed = {block: checksums for block, checksums in self._closed.items() if block >= first}
         return {
@@ -190,7 +191,7 @@ class Storage:
         return state["tail"] // self._block * self._block + self.slots - self._head
 
     def _compare(self) -> None:
-        """An error unless every frame and every step is what it was when it was added."""
+        """Raise an error unless every frame and every step is as it was when it was added."""
         blocks = self._closed | ({self._head // self._block: self._begun} if self._head % self._block else {})
         for block, checksums in blocks.items():
             start, end = block * self._block, min(self._head, (block + 1) * self._block)
@@ -223,7 +224,7 @@ class Storage:
         return images
 
     def _ranges(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Of each episode: its first frame, the first frame whose whole stack is here, and its last frame."""
+        """For each episode: its first frame, the first frame whose whole stack is here, and its last frame."""
         start = np.array(self._starts, dtype=np.int64)
         end = np.append(start[1:], self._head)[: len(start)] - 1
         low = np.where(start >= self._tail, start, self._tail + self.stack - 1)
@@ -234,7 +235,7 @@ def _step_dtype(action_dim: int) -> np.dtype[Any]:
     """How a frame was reached: by which action, with which reward (zeros for the first frame of an episode)."""
     return np.dtype(
         [
-            ("index", np.int64),  # the frame's number: shows what a slot really holds
+            ("index", np.int64),  # the frame's number: shows which frame a slot really holds
             ("action", np.float32, (action_dim,)),
             ("reward", np.float32),
             ("background", np.int16),

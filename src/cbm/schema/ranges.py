@@ -1,4 +1,4 @@
-"""Which values a setting may have: said once, as a part of the setting's type, and true wherever a value comes from.
+"""Which values a setting may have: stated once, as part of the setting's type, wherever a value comes from.
 
     lr: Positive = 1e-3
     conv_strides: Annotated[tuple[Count, ...], Length(1, 12)] = (2, 1, 1, 1)
@@ -16,7 +16,7 @@ from typing import Annotated
 
 @dataclass(frozen=True)
 class Range:
-    """Numbers from `low` to `high`; with `above`, without `low` itself. Not a number is in no range."""
+    """Numbers from `low` to `high`, without `low` itself if `above`. NaN is in no range."""
 
     low: float
     high: float = float("inf")
@@ -50,7 +50,7 @@ class Length:
 
 @dataclass(frozen=True)
 class Form:
-    """Words that match `pattern`, which `words` says in words."""
+    """Strings that match `pattern`, which `words` describes."""
 
     pattern: str
     words: str
@@ -63,7 +63,7 @@ class Form:
 
 
 def _number(value: float) -> str:
-    """As people write it: 0.1, 500,000, 1e12."""
+    """A number as people write it: 0.1, 500,000, 1e12."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return f"{value:,}" if abs(value) <= 1e9 else f"{value:.3g}".replace("e+", "e")

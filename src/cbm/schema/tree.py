@@ -1,4 +1,4 @@
-"""Frozen dataclasses to JSON and back, strictly: an unknown key or a wrong type is an error that names the key."""
+"""Frozen dataclasses to JSON and back. It is strict: an unknown key or a wrong type is an error that names the key."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ class BadSetting(CBMError, ValueError):
 
 
 class Effect(IntEnum):
-    """What a setting has an effect on, from the least to the most: `metadata={"effect": ...}` of its field."""
+    """What a setting affects, from the least to the most: `metadata={"effect": ...}` of its field."""
 
-    NOTHING = 0  # no result: how a run is computed
-    ROUNDING = 1  # the last digits of a result: no comparison asks for one rounding or another
-    EXTENT = 2  # how long the run is, and what is watched beside it
+    NOTHING = 0  # only how a run is computed, not its result
+    ROUNDING = 1  # the last digits of a result, which no comparison depends on
+    EXTENT = 2  # how long the run is, and what is observed along the way
     RECORDS = 3  # what is written down, and when
     RESULT = 4
 
 
 def unknown_key(key: str, choices: list[str]) -> BadSetting:
-    """The error for a key that is not there, with the ones that were probably meant."""
+    """The error for a key that does not exist, with those that were probably meant."""
     leaf, at = key.rsplit(".", 1)[-1], key.rpartition(".")[0]
     near = get_close_matches(leaf, choices, n=3, cutoff=0.5)
     hint = f" Did you mean {' or '.join(repr(n) for n in near)}?" if near else ""
@@ -42,7 +42,7 @@ def unknown_key(key: str, choices: list[str]) -> BadSetting:
 
 
 def to_json(value: Any) -> Any:
-    """Dataclasses become objects and tuples become lists; numbers, strings, None stay."""
+    """Dataclasses become objects and tuples become lists; numbers, strings and None stay as they are."""
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: to_json(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, tuple | list):
@@ -53,7 +53,7 @@ def to_json(value: Any) -> Any:
 
 
 def flatten(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested objects by dotted name."""
+    """Nested objects as dotted names."""
     flat: dict[str, Any] = {}
     for key, value in data.items():
         inner = isinstance(value, Mapping) and value
@@ -80,7 +80,7 @@ def from_json(kind: type[T], data: Any, key: str = "") -> T:
 
 
 def check(hint: Any, value: Any, key: str) -> Any:
-    """`value` as the type that `hint` says, or an error that names `key`."""
+    """`value` as the type in `hint`, or an error that names `key`."""
     origin, options = get_origin(hint), get_args(hint)
     if hint is Any:
         return value
@@ -116,7 +116,7 @@ def check(hint: Any, value: Any, key: str) -> Any:
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     expected = type(None) if hint in (None, type(None)) else hint
-    # bool is an int to Python; a count is not a truth value to us
+    # To Python a bool is an int, but we do not accept it as a number.
     if isinstance(expected, type) and isinstance(value, expected) and (expected is bool or not isinstance(value, bool)):
         return value
     raise BadSetting(_mismatch(hint, value, key))
@@ -157,7 +157,7 @@ def parse(hint: Any, text: str, key: str) -> Any:
             raise BadSetting(_mismatch(hint, text, key)) from None
         if hint is float:
             return number
-        if abs(number) < 1e300 and number == int(number):  # 5e5 is a step count as people write it
+        if abs(number) < 1e300 and number == int(number):  # people write step counts as 5e5
             return int(number)
     elif hint is str:
         return text
@@ -176,7 +176,7 @@ def as_text(value: Any) -> str:
 
 
 def override(config: T, key: str, to: Any, _at: str = "") -> T:
-    """`config` with the value at a dotted `key` replaced: by `to`, or by what `to` says if it is a text."""
+    """`config` with the value at a dotted `key` replaced by `to`, which is parsed if it is a string."""
     name, _, rest = key.partition(".")
     path = f"{_at}.{name}" if _at else name
     names = [field.name for field in fields(config)]  # type: ignore[arg-type]
@@ -198,11 +198,11 @@ def override(config: T, key: str, to: Any, _at: str = "") -> T:
 _TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
-_WORDS = {int: "a whole number", float: "a number", str: "a text", bool: "true or false", type(None): "none"}
+_WORDS = {int: "a whole number", float: "a number", str: "a string", bool: "true or false", type(None): "none"}
 
 
 def describe(hint: Any) -> str:
-    """A type and its range, for a person."""
+    """A type and its range, in words."""
     origin, options = get_origin(hint), get_args(hint)
     if origin is Annotated:
         inner = describe(options[0]) if options[0] in _WORDS and options[0] is not str else ""
@@ -234,7 +234,7 @@ def _hints(kind: type) -> dict[str, Any]:
 
 
 class Checked:
-    """A dataclass of settings that are of their types and within their ranges, or it is not made."""
+    """A dataclass of settings that cannot be made unless they have the right types and are within their ranges."""
 
     def __post_init__(self) -> None:
         for field in fields(self):  # type: ignore[arg-type]
@@ -253,7 +253,7 @@ class Setting(NamedTuple):
 
 
 def table(config: Any, prefix: str = "") -> Iterator[Setting]:
-    """Every setting of a tree, with its value, what it may be, and its sentence."""
+    """Every setting of a tree, with its value, its allowed values, and its description."""
     about = _sentences(type(config))
     for field in fields(config):
         value = getattr(config, field.name)
@@ -267,7 +267,7 @@ def table(config: Any, prefix: str = "") -> Iterator[Setting]:
 
 
 def _sentences(kind: type) -> dict[str, str]:
-    """The text below each field in the source of a dataclass and its bases."""
+    """The docstring below each field in the source of a dataclass and its bases."""
     found: dict[str, str] = {}
     for base in reversed([base for base in kind.__mro__ if is_dataclass(base)]):
         body = ast.parse(textwrap.dedent(inspect.getsource(base))).body[0]
