@@ -95,7 +95,7 @@ def test_folders_are_searched_and_what_is_no_run_is_named(tmp_path):
         (b"\xff\xfe\x00", "is not JSON"),
         ("[" * 100_000, "is not JSON"),
         ('{"model_type": "bert", "seed": true}', "agent_name, seed, env.task, training.total_steps missing or wrong"),
-        ('{"provenance": {"records": 99}}', "version 99, and this cbm-rl reads up to 1"),
+        ('{"provenance": {"records": 99}}', "version 99, but this cbm-rl reads up to 1"),
         ('{"provenance": {"records": "two"}}', "version 'two'"),
     ],
 )

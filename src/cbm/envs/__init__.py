@@ -1,6 +1,6 @@
 """The Distracting Control Suite on current MuJoCo and Gymnasium.
 
-MuJoCo and OpenGL load with `make_env`, not before: tables of tasks and conditions are of use without them.
+MuJoCo and OpenGL are loaded by `make_env`, not before: tables of tasks and conditions are useful without them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Any Gymnasium environment with image observations and a box of actions, in the form that our agents see."""
+"""Any Gymnasium environment with image observations and a box of actions, in the form that our agents expect."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from cbm.errors import CBMError
 
 
 class NotPixels(CBMError):
-    """The environment's observations or actions are not of the kind that this package learns from."""
+    """This package cannot learn from observations or actions of this kind."""
 
 
 class PixelTask(gym.Wrapper):
     """Observations as `frame_stack` RGB frames (3 * stack, size, size) uint8, actions in [-1, 1], each repeated.
 
-    The same form as the suite's own tasks. Only the last frame of a repeat becomes an observation.
+    This is the form of the suite's own tasks. Only the last frame of a repeat becomes an observation.
     """
 
     def __init__(self, env: gym.Env, size: int, frame_stack: int, action_repeat: int) -> None:
@@ -77,14 +77,14 @@ def adapt(env_id: str, size: int, frame_stack: int, action_repeat: int) -> Pixel
             env = gym.make(env_id)
     except (KeyboardInterrupt, MemoryError):
         raise
-    except BaseException as error:  # somebody else's module may raise anything, SystemExit too
+    except BaseException as error:  # somebody else's module may raise anything, even SystemExit
         what = str(error) if isinstance(error, gym.error.Error | ImportError) else f"{type(error).__name__}: {error}"
         raise CBMError(f"--env {env_id}: {what}") from error
     return PixelTask(env, size, frame_stack, action_repeat)
 
 
 def _layout(space: gym.Space, env: gym.Env) -> bool:
-    """Whether the channels come last; an error where observations are not uint8 images."""
+    """Whether the channels come last; an error if observations are not uint8 images."""
     shape = space.shape or ()
     if isinstance(space, Box) and space.dtype == np.uint8:
         if len(shape) == 2 or (len(shape) == 3 and shape[2] in (1, 3)):
@@ -93,13 +93,13 @@ def _layout(space: gym.Space, env: gym.Env) -> bool:
             return False
     raise NotPixels(
         f"{_name(env)}: observations must be uint8 images (H, W), (H, W, 1|3) or (1|3, H, W), not {space}. "
-        "An environment that can render becomes one with gymnasium.wrappers.AddRenderObservation."
+        "If the environment can render, wrap it in gymnasium.wrappers.AddRenderObservation."
     )
 
 
 def _bounded(space: gym.Space, env: gym.Env) -> Box:
     if not isinstance(space, Box) or len(space.shape) != 1:
-        raise NotPixels(f"{_name(env)}: actions must be a Box of one axis, not {space}.")
+        raise NotPixels(f"{_name(env)}: actions must be a Box of one dimension, not {space}.")
     if not (np.isfinite(space.low).all() and np.isfinite(space.high).all()):
         raise NotPixels(f"{_name(env)}: the action space has no finite bounds ({space}), so it cannot be scaled.")
     return space

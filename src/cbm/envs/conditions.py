@@ -1,4 +1,4 @@
-"""Under which conditions a task is seen: what `make_env`, `config.json`, `cbm train` and `cbm preview` share."""
+"""The conditions under which a task is seen, shared by `make_env`, `config.json`, `cbm train` and `cbm preview`."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ class Conditions:
     """Distractions and their strength, videos, camera, the task's own arguments."""
 
     distraction: str = "none"
-    """none; background, camera or color; all three at once: easy, medium or hard; or one of an installed package. Join
-    several with +: background+camera."""
+    """none; background, camera or color; all three at once: easy, medium or hard; or one from an installed package.
+    Join several with +: background+camera."""
     scale: Share | None = None
-    """Strength of camera and colour, 0 to 1. None: that of easy, medium or hard; otherwise that of easy."""
+    """Strength of camera and colour, 0 to 1. None: as in easy, medium or hard if chosen, otherwise as in easy."""
     camera_scale: Share | None = None
     """Strength of the camera distraction, instead of the scale."""
     color_scale: Share | None = None
     """Strength of the colour distraction, instead of the scale."""
     num_videos: Count | None = None
-    """Use this many training videos, the first ones. None: that of easy, medium or hard; otherwise that of easy."""
+    """How many training videos to use. None: as in easy, medium or hard if chosen, otherwise as in easy."""
     video_names: tuple[str, ...] | None = None
     """Names of the training videos to use, instead of the first ones."""
     video_alpha: Share = 1.0
@@ -36,20 +36,20 @@ class Conditions:
     videos: str = "builtin"
     """Source of backgrounds: builtin, davis, davis:FOLDER, or a folder of videos or images."""
     camera_id: Annotated[int, Range(0, 1_000)] | CameraName | None = None
-    """Number or name of the task's camera. None: the usual one."""
+    """Number or name of the task's camera. None: the task's default."""
     task_kwargs: Mapping[str, bool | int | float | str] | None = None
     """Arguments of dm_control's task: time_limit=10, num_poles=4."""
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The names that `distraction` is made of, in one order however they were typed."""
+        """The names that `distraction` is made of, in a fixed order."""
         return () if self.distraction == "none" else tuple(sorted(self.distraction.split("+")))
 
     def conditions(self) -> dict[str, Any]:
-        """These settings alone, as keywords of `make_env`."""
+        """Only these settings, as keywords of `make_env`."""
         return {field.name: getattr(self, field.name) for field in fields(Conditions)}
 
 
 def checked(settings: Mapping[str, Any]) -> Conditions:
-    """Conditions from keywords. An unknown one or a wrong type is an error that names it."""
+    """Conditions from keywords. An unknown keyword or a wrong type is an error that names it."""
     return from_json(Conditions, dict(settings))

@@ -31,12 +31,12 @@ def make_env(
 
     Args:
         task: such as `cartpole-swingup`; see `cbm.envs.tasks.TASKS`.
-        distraction: `none`, together `easy`, `medium`, `hard`, alone `background`, `camera`, `color`, or several of
-            these: `background+camera`.
+        distraction: `none`; `background`, `camera` or `color`; all three at once as `easy`, `medium` or `hard`; or
+            several joined with +, such as `background+camera`.
         split: `train` videos, or the `unseen` ones (all of them).
-        size: of a frame; one number for a square, or (height, width).
+        size: size of a frame; one number for a square, or (height, width).
         frame_stack: frames in an observation, oldest first; the first frame of an episode is repeated.
-        action_repeat: environment steps per agent step; None takes the value of the task.
+        action_repeat: environment steps per agent step; None means the task's default.
         renderer: `fast`, or `exact` for the pixels of dm_control.
         render_mode: `rgb_array` allows `env.render()`, a larger picture for films.
         conditions: any other field of `cbm.envs.conditions.Conditions`: `scale`, `camera_scale`, `color_scale`,

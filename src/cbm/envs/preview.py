@@ -1,4 +1,4 @@
-"""What the agent will see, for people: a contact sheet of a setting, and a film of a dynamic one."""
+"""Show people what the agent will see: a contact sheet of a setting, and a film of a dynamic one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class PreviewEpisode:
 
     background: str
     frames: list[np.ndarray]  # (H, W, 3)
-    fps: float  # of simulated time
+    fps: float  # in simulated time
 
 
 def watch(env_options: dict[str, Any], episodes: int, steps: int, seed: int) -> Iterator[PreviewEpisode]:
@@ -48,7 +48,7 @@ def watch(env_options: dict[str, Any], episodes: int, steps: int, seed: int) -> 
 
 
 def contact_sheet(title: str, episodes: list[PreviewEpisode], columns: int, zoom: int = 2) -> Image.Image:
-    """A row per episode, with `columns` frames spread over it, under the name of its background."""
+    """A row per episode: the name of its background, and below it `columns` frames spread over the episode."""
     height, width = (zoom * side for side in episodes[0].frames[0].shape[:2])
     spread = [np.linspace(0, len(episode.frames) - 1, columns).round().astype(int) for episode in episodes]
     frames = [episode.frames[step] for episode, steps in zip(episodes, spread, strict=True) for step in steps]
@@ -64,7 +64,7 @@ def contact_sheet(title: str, episodes: list[PreviewEpisode], columns: int, zoom
 def overview(
     seed: int, size: int = 128, columns: Sequence[str] = CHOICES, tasks: Sequence[str] = PAPER_TASKS
 ) -> Image.Image:
-    """The tasks of the paper down the side, the distractions along the top, each cell an episode of its own."""
+    """The tasks of the paper as rows, the distractions as columns, and an episode in each cell."""
     frames = []
     for index, (task, distraction) in enumerate(product(tasks, columns)):
         options = {"task": task, "distraction": distraction, "size": size, "frame_stack": 1}
@@ -81,7 +81,7 @@ def overview(
 
 
 def film(path: Path, episodes: list[PreviewEpisode], zoom: int = 4) -> None:
-    """The episodes side by side, each for as long as the shortest of them."""
+    """The episodes side by side, until the shortest of them ends."""
     length = min(len(episode.frames) for episode in episodes)
     side_by_side = (np.concatenate([episode.frames[step] for episode in episodes], axis=1) for step in range(length))
     enlarged = (frame.repeat(zoom, axis=0).repeat(zoom, axis=1) for frame in side_by_side)

@@ -27,11 +27,11 @@ FILM_SIZE = 384  # side of what `render()` returns, for people
 
 
 class ResetNeeded(CBMError, gym.error.ResetNeeded):
-    """No episode is under way."""
+    """No episode is in progress."""
 
 
 class SuiteEnv(gym.Env[np.ndarray, np.ndarray]):
-    """Observations are single frames (3, H, W) uint8, actions lie in [-1, 1], rewards are summed over the repeat.
+    """Observations are single frames (3, H, W) uint8, actions are in [-1, 1], rewards are summed over the repeat.
 
     The distractions move with every environment step, but only the last one of an agent step is drawn. The time
     limit is a truncation. `info` holds the low-dimensional physical state (the task's own dm_control observation)
@@ -59,7 +59,7 @@ class SuiteEnv(gym.Env[np.ndarray, np.ndarray]):
             raise UnknownChoice("render_mode", render_mode, self.metadata["render_modes"])
         self.task, self.action_repeat, self.distractions = task, action_repeat, tuple(distractions)
         self.render_mode = render_mode
-        self.drawing = True  # False: steps cost physics only, and show the last frame again
+        self.drawing = True  # if False, steps cost only physics, and show the last frame again
         self._env = _load(task, task_kwargs or {})
         self.metadata = {**self.metadata, "render_fps": 1.0 / self.dt}  # as fast as the simulated time
         self._task_random = self._env.task.random
@@ -91,15 +91,15 @@ class SuiteEnv(gym.Env[np.ndarray, np.ndarray]):
 
     @property
     def max_episode_steps(self) -> int | None:
-        """Agent steps to the time limit; None where there is no limit."""
+        """Agent steps to the time limit; None if there is no limit."""
         limit = self._env._step_limit  # environment steps; dm_control has no public name for it
         return None if math.isinf(limit) else math.ceil(math.ceil(limit) / self.action_repeat)
 
     @property
     def spec(self) -> EnvSpec | None:
-        """What Gymnasium knows of the environment, with the length of an episode.
+        """What Gymnasium knows about the environment, including the length of an episode.
 
-        The registry does not have that: `gymnasium.make` would end every episode there, also with another repeat.
+        The registry does not hold the length: `gymnasium.make` would end every episode there, even with another repeat.
         """
         return self._spec
 
@@ -111,7 +111,7 @@ class SuiteEnv(gym.Env[np.ndarray, np.ndarray]):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
         super().reset(seed=seed)
-        # One stream of random numbers each, so that switching a distraction off changes nothing else.
+        # Each has its own stream of random numbers, so that switching a distraction off changes nothing else.
         episode = int(self.np_random.integers(2**32))
         self._task_random.seed(episode)
         for distraction in self.distractions:
@@ -146,16 +146,16 @@ class SuiteEnv(gym.Env[np.ndarray, np.ndarray]):
         return self._observe(), reward, bool(terminated), bool(truncated), self._info()
 
     def advance(self, action: np.ndarray) -> Any:
-        """One environment step of physics and distractions, not drawn; dm_control's time step."""
+        """One environment step of physics and distractions, not drawn. Returns dm_control's time step."""
         time_step = self._env.step(action)
         for distraction in self.distractions:
             distraction.step()
         return time_step
 
     def render(self) -> np.ndarray | None:
-        """A larger picture (H, W, 3) of the present state, with its distractions, for films.
+        """A larger picture (H, W, 3) of the current state, with its distractions, for films.
 
-        Without a render mode it is a warning and None, as with Gymnasium's own environments.
+        Without a render mode it warns and returns None, like Gymnasium's own environments.
         """
         if self.render_mode is None:
             gym.logger.warn('render() needs a render mode: make the environment with render_mode="rgb_array".')
@@ -171,7 +171,7 @@ class SuiteEnv(gym.Env[np.ndarray, np.ndarray]):
         self._renderer.close()
         if self._film is not None:
             self._film.close()
-        self._env.close()  # dm_control's own render contexts, if somebody has used them
+        self._env.close()  # dm_control's own render contexts, if they were used
 
     def _observe(self) -> np.ndarray:
         if self.drawing:
@@ -186,7 +186,7 @@ class SuiteEnv(gym.Env[np.ndarray, np.ndarray]):
 
 
 def find_camera(model: Any, task: Task, camera: int | str | None) -> int:
-    """The number of a camera that is given by number or name; None means the task's own."""
+    """The number of a camera that is given by number or name; None means the task's default."""
     names = [model.camera(index).name for index in range(model.ncam)]
     if camera in names:
         return names.index(str(camera))
@@ -197,7 +197,7 @@ def find_camera(model: Any, task: Task, camera: int | str | None) -> int:
 
 
 def _is_unit(spec: Any) -> bool:
-    """Whether actions in [-1, 1] go to the task as they are: its range is that, or (lqr) it has none."""
+    """Whether actions in [-1, 1] can be passed on unchanged: that is the task's range, or (lqr) it has none."""
     unit = (spec.minimum == -1.0).all() and (spec.maximum == 1.0).all()
     return bool(unit or (spec.maximum - spec.minimum > 1e6).any())
 

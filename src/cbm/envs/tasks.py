@@ -23,7 +23,7 @@ class Noise(Checked):
 
 @dataclass(frozen=True)
 class Task:
-    """One task of dm_control. `time_limit` (seconds) is set where dm_control has none: 1000 environment steps."""
+    """One task of dm_control. `time_limit` (seconds) is set if dm_control has none: 1000 environment steps."""
 
     domain: str
     task: str
@@ -38,10 +38,11 @@ class Task:
         return f"{self.domain}-{self.task}"
 
 
-# The paper's tasks: its appendix, tables "The action repeat hyperparameter for each task" (after PlaNet) and "CBM list
-# of hyperparameters". Other tasks of these domains take their repeat; other domains take DrQ-v2's for all, 2. Noise of
-# tasks that are not in the paper: DrQ-v2's, which has three lengths, for easy, medium and hard tasks; what DrQ-v2 does
-# not have either is put among them by its likeness. Camera 2 of quadruped, as in the Distracting Control Suite.
+# The paper's tasks are from its appendix, tables "The action repeat hyperparameter for each task" (after PlaNet) and
+# "CBM list of hyperparameters". Other tasks of these domains have the same repeat; other domains have DrQ-v2's, which
+# is always 2. The noise of tasks that are not in the paper is DrQ-v2's, which has three lengths, for easy, medium and
+# hard tasks. Tasks that DrQ-v2 does not have are treated like the most similar ones. Camera 2 of quadruped is that of
+# the Distracting Control Suite.
 _SHORT = Noise(1.0, 0.1, 100_000)
 _LONG = Noise(1.0, 0.1, 500_000)
 _LONGEST = Noise(1.0, 0.1, 2_000_000)

@@ -136,7 +136,7 @@ def test_a_davis_video_of_pipes_has_no_images(tmp_path) -> None:
 def test_pictures_beyond_a_sensible_size_are_refused(tmp_path) -> None:
     """A file of 60 kB that would take 180 MB: refused by its header, before it is decoded."""
     Image.new("1", (10_000, 6_000)).save(tmp_path / "huge.png")
-    with pytest.raises(CBMError, match=r"huge\.png is too large: 10000 x 6000 pixels, and at most 50 million"):
+    with pytest.raises(CBMError, match=r"huge\.png is too large: 10000 x 6000 pixels; the limit is 50 million"):
         read_image(tmp_path / "huge.png")
     wide = MAX_PIXELS // 10
     Image.new("1", (wide, 10)).save(tmp_path / "just.png")

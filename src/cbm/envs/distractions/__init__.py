@@ -1,4 +1,4 @@
-"""Distractions by name. A new one is a file with a `Distraction` and a line in DISTRACTIONS, or another package."""
+"""Distractions by name. A new one is a file with a `Distraction` and a line in DISTRACTIONS, or a separate package."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ def parts_of(conditions: Conditions) -> tuple[str, ...]:
     for name in conditions.parts:
         if name not in DIFFICULTIES and name not in DISTRACTIONS:
             alone = len(conditions.parts) == 1
-            raise UnknownChoice("distraction", name, CHOICES if alone else CHOICES[1:])  # `none` goes with no other
+            raise UnknownChoice("distraction", name, CHOICES if alone else CHOICES[1:])  # `none` cannot be combined
         for part in DIFFICULTIES[name].parts if name in DIFFICULTIES else (name,):
             if part in parts:
                 raise CBMError(
-                    f"distraction {conditions.distraction!r} has {part} twice. Each of these once: "
+                    f"distraction {conditions.distraction!r} has {part} twice. Use each of these once: "
                     f"{', '.join(DISTRACTIONS)}; easy, medium and hard are background, camera and color."
                 )
             parts.append(part)
@@ -57,7 +57,7 @@ def shows_videos(conditions: Conditions) -> bool:
 
 
 def make_distractions(conditions: Conditions, split: str = "train") -> list[Distraction]:
-    """The distractions of these conditions. An option that none of them understands is an error."""
+    """The distractions of these conditions. An option that none of them uses is an error."""
     if split not in ("train", "unseen"):
         raise UnknownChoice("split of the videos", split, ("train", "unseen"))
     parts = parts_of(conditions)
@@ -88,7 +88,7 @@ def _refuse_useless(conditions: Conditions, parts: tuple[str, ...]) -> None:
         if getattr(conditions, option) != getattr(Conditions, option) and option not in understood:
             able = [name for name in (*DIFFICULTIES, *DISTRACTIONS) if _understands(name, option)]
             raise CBMError(
-                f"{option} does nothing with distraction {conditions.distraction!r}. It goes with: {', '.join(able)}."
+                f"{option} does nothing with distraction {conditions.distraction!r}. It works with: {', '.join(able)}."
             )
     if conditions.num_videos is not None and conditions.video_names is not None:
         raise CBMError("num_videos and video_names both say which videos: give one of them.")
@@ -98,5 +98,5 @@ def _understands(name: str, option: str) -> bool:
     try:
         parts = DIFFICULTIES[name].parts if name in DIFFICULTIES else (name,)
         return any(option in DISTRACTIONS[part].options for part in parts)
-    except CBMError:  # one of another package that does not load
+    except CBMError:  # from another package, and it does not load
         return False

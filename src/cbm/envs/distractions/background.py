@@ -16,13 +16,13 @@ from cbm.envs.videos import open_source
 from cbm.envs.videos.clips import Clip, VideoSource
 from cbm.errors import CBMError, UnknownChoice
 
-# How opaque the ground is in front of the new sky, after the original: walker and cheetah keep theirs, reacher lies on
-# the picture. So do point_mass and fish, which the original does not know, but which are seen from straight above too.
+# How opaque the ground is in front of the new sky, after the original: walker and cheetah keep theirs; reacher lies on
+# the picture. So do point_mass and fish, which the original does not have, but which are also seen from straight above.
 GROUND_ALPHA = {"reacher": 0.0, "point_mass": 0.0, "fish": 0.0, "walker": 1.0, "cheetah": 1.0}
 OTHER_GROUND_ALPHA = 0.3
 # Materials between the camera and the sky: the ground of every task, and the wall behind manipulator and stacker.
 GROUND_MATERIALS = ("grid", "background")
-CACHED_FRAMES = 1024  # of 120 kB each at the size that `fast` asks for; shared by all environments of a process
+CACHED_FRAMES = 1024  # 120 kB each at the size that `fast` uses; shared by all environments of a process
 
 
 class Background(Distraction):
@@ -39,7 +39,7 @@ class Background(Distraction):
         self._source = open_source(config.videos)
         if config.split == "train":
             self.names = _chosen(self._source.names("train"), config)
-        else:  # generalisation is measured on all the unseen videos, whatever was trained on
+        else:  # generalisation is measured on all unseen videos, however many were used in training
             self.names = self._source.names("unseen")
             both = sorted(set(self.names) & _training_names(self._source))
             if both:
@@ -82,7 +82,7 @@ class Background(Distraction):
     def _sky(self, clip: Clip, index: int) -> Sky:
         alpha, under = self.config.video_alpha, self._own_sky
         blended = None if under is None else (alpha, zlib.crc32(under.tobytes()))
-        frame = (self.config.videos, clip.name, index, blended)  # not the clip itself, which may keep a file open
+        frame = (self.config.videos, clip.name, index, blended)  # not the clip itself, which may hold a file open
         return Sky(frame, lambda side: _recent.get((*frame, side), lambda: _pyramid(clip[index], side, alpha, under)))
 
 
@@ -100,7 +100,7 @@ def _chosen(training: tuple[str, ...], config: DistractionConfig) -> tuple[str, 
             raise UnknownChoice(f"training video of {config.videos!r}", name, training)
     if len(set(config.video_names)) < max(len(config.video_names), 1):
         raise CBMError(
-            f"video_names must be one video or more, each once; got {', '.join(config.video_names) or 'none'}."
+            f"video_names must name one video or more, each once; got {', '.join(config.video_names) or 'none'}."
         )
     return config.video_names
 
@@ -108,7 +108,7 @@ def _chosen(training: tuple[str, ...], config: DistractionConfig) -> tuple[str, 
 def _training_names(source: VideoSource) -> set[str]:
     try:
         return set(source.names("train"))
-    except CBMError:  # a copy with only the unseen videos will do for an evaluation
+    except CBMError:  # a copy with only the unseen videos is enough for an evaluation
         return set()
 
 

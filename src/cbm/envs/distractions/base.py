@@ -1,4 +1,4 @@
-"""What a distraction is: something drawn at the start of an episode and shown before every render."""
+"""What a distraction is: drawn at random at the start of an episode, and applied before every render."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Scene:
-    """What a distraction may change: the model's looks, the camera's pose, the sky. Never the physics."""
+    """What a distraction may change: the model's appearance, the camera's pose, the sky. Never the physics."""
 
     domain: str
     model: mujoco.MjModel
@@ -28,7 +28,7 @@ class Scene:
 
 @dataclass(frozen=True)
 class DistractionConfig:
-    """Settings that distractions choose from; each class says in `options` which ones it understands."""
+    """Settings for all distractions; each class says in `options` which of them it uses."""
 
     scale: float = 0.1
     num_videos: int | None = None  # only the first ones of the list; None: all
@@ -42,9 +42,9 @@ class DistractionConfig:
 class Distraction(ABC):
     """One way to disturb the eye. Static: drawn once per episode. Dynamic: changes at every environment step."""
 
-    options: ClassVar[frozenset[str]] = frozenset()  # names of the settings that do something here
-    shows_videos: ClassVar[bool] = False  # evaluations then play the training and the unseen videos apart
-    names: tuple[str, ...] = ()  # of the videos that an episode draws from, where it shows any
+    options: ClassVar[frozenset[str]] = frozenset()  # names of the settings that it uses
+    shows_videos: ClassVar[bool] = False  # if so, evaluations play training and unseen videos separately
+    names: tuple[str, ...] = ()  # of the videos that an episode may show, if any
 
     def __init__(self, config: DistractionConfig) -> None:
         self.config = config

@@ -1,4 +1,4 @@
-"""Camera: another point of view, on a patch of a sphere around the agent, and a tilted head."""
+"""Camera: another point of view, on a patch of a sphere around the agent, and a roll."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from cbm.envs.distractions.base import Distraction, Scene
 
-STEEP = 0.95  # cosine between the viewing axis and the vertical, above which "up" means nothing
+STEEP = 0.95  # cosine between viewing axis and vertical above which "up" has no meaning
 _FIXED = int(mujoco.mjtCamLight.mjCAMLIGHT_FIXED)
 _TRACKS_BODY = int(mujoco.mjtCamLight.mjCAMLIGHT_TRACK)
 _TRACKS_ROBOT = int(mujoco.mjtCamLight.mjCAMLIGHT_TRACKCOM)
@@ -32,8 +32,8 @@ class Camera(Distraction):
         mujoco.mj_camlight(scene.model, scene.data)  # the original pose, whatever was written over it
         mode = scene.model.cam_mode[scene.camera_id]
         self._tracks = mode == _TRACKS_ROBOT
-        self._turns = mode not in (_FIXED, _TRACKS_BODY)  # what it looks at is another point at every step
-        # Not in the Distracting Control Suite: a camera on a part of the robot takes its new pose along with it.
+        self._turns = mode not in (_FIXED, _TRACKS_BODY)  # it looks at a different point at every step
+        # Not in the Distracting Control Suite: a camera on a part of the robot moves with it in its new pose.
         self._carried = mode == _TRACKS_BODY or (mode == _FIXED and scene.model.cam_bodyid[scene.camera_id] != 0)
         self._start = position, rotation = _pose(scene)
         self._steep = self._carried or abs(rotation[2, 2]) > STEEP  # reacher looks straight down
@@ -99,7 +99,7 @@ class Camera(Distraction):
         scene.data.cam_xmat[scene.camera_id] = rotation.reshape(-1)
 
     def _move_to(self, spherical: np.ndarray) -> None:
-        """Go there, or as near as the range allows.
+        """Go there, or as close as the range allows.
 
         A camera beyond the pole is on the other side, with another azimuth: reacher's stays on a bound of its own.
         """
@@ -128,7 +128,7 @@ def _clip(value: float, bound: float) -> float:
     return min(max(value, -bound), bound)
 
 
-# Three numbers at a time, eight times an agent step: `math` is several times faster than NumPy.
+# For three numbers at a time, eight times per agent step, `math` is several times faster than NumPy.
 def to_spherical(xyz: np.ndarray) -> np.ndarray:
     """(x, y, z) -> (r, azimuth from +x, polar angle from +z)."""
     x, y, z = xyz.tolist()
@@ -151,7 +151,7 @@ def look_along(direction: np.ndarray) -> np.ndarray:
 def turn_to(rotation: np.ndarray, direction: np.ndarray) -> np.ndarray:
     """`rotation` turned by the smallest angle that makes the camera look along `direction`.
 
-    Short of it by 1e-4 rad, a hundredth of a pixel: so the original keeps from dividing by zero.
+    It stops short by 1e-4 rad, a hundredth of a pixel, as the original does to avoid dividing by zero.
     """
     old, new = -rotation[:, 2], direction / np.linalg.norm(direction)
     axis, cosine = np.cross(old, new), float(old @ new)

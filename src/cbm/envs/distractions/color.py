@@ -1,4 +1,4 @@
-"""Colour: the materials of robot and world take on other colours."""
+"""Colour: the materials of robot and world change colour."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ STEP_STD = 0.03  # of a dynamic step, times the scale
 
 
 class Color(Distraction):
-    """Every material's RGB uniform within +-scale of its own, clipped to [0, 1]; dynamic: a walk in that range."""
+    """Every material's RGB, uniform within +-scale of its own and clipped to [0, 1]; dynamic: a random walk there."""
 
     options = frozenset({"scale", "color_scale", "dynamic"})
 

@@ -1,4 +1,4 @@
-"""How frames are drawn. Importing it settles on an OpenGL backend, so it comes before anything that imports MuJoCo."""
+"""How frames are drawn. Importing it chooses an OpenGL backend, so import it before anything that imports MuJoCo."""
 
 from __future__ import annotations
 

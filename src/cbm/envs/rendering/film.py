@@ -1,4 +1,4 @@
-"""Frames to a film: .mp4, which every player and browser shows, or .webp, a moving picture for a README."""
+"""Write frames as a film: .mp4, which every player and browser shows, or .webp, an animated picture for a README."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _WEBP_QUALITY = 60  # twelve seconds of two agents side by side then take about 
 
 
 def check_film(path: Path) -> None:
-    """An error if `path` does not end as a film does."""
+    """Raise an error if `path` does not have the suffix of a film."""
     if path.suffix not in _WRITERS:
-        raise CBMError(f"a film is an .mp4 file, or .webp, which a README can show, not {path}.")
+        raise CBMError(f"a film must be an .mp4 file, or .webp, which a README can show, not {path}.")
 
 
 def write_film(path: Path, frames: Iterable[np.ndarray], fps: float, root: Path | None = None) -> None:
-    """RGB frames (H, W, 3) of one size. `root` as in `write_whole`."""
+    """Write RGB frames (H, W, 3) of one size. `root` is as in `write_whole`."""
     check_film(path)
     write_whole(path, _WRITERS[path.suffix](frames, fps), root)
 
@@ -49,7 +49,7 @@ def _mp4(frames: Iterable[np.ndarray], fps: float) -> bytes:
 
 
 def _webp(frames: Iterable[np.ndarray], fps: float) -> bytes:
-    """Half as wide and high as a film, and played again and again."""
+    """Half as wide and high as an .mp4, and played in a loop."""
     first, *others = (Image.fromarray(frame).reduce(2) for frame in frames)
     output = io.BytesIO()
     duration = round(1_000 / fps)

@@ -1,4 +1,4 @@
-"""Which OpenGL draws the frames. It must be chosen before MuJoCo or dm_control is imported, so import this first."""
+"""Which OpenGL backend draws the frames. It must be chosen before MuJoCo or dm_control is imported."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ def available() -> list[str]:
 
 
 def choose_backend() -> str:
-    """Settle on a backend and tell MuJoCo, PyOpenGL and llvmpipe about it; what the user has set is kept."""
+    """Choose a backend and tell MuJoCo, PyOpenGL and llvmpipe about it; what the user has set is kept."""
     # One renderer per core is fastest if llvmpipe starts no threads. It reads this when it loads.
     os.environ.setdefault("LP_NUM_THREADS", "0")
     wanted = os.environ.get("MUJOCO_GL", "").lower()
     if wanted in ("off", "disable", "disabled", "0", "false", "no"):
         raise CBMError(f"MUJOCO_GL={wanted} turns rendering off, but these environments need it: unset it.")
-    if sys.platform != "linux":  # MuJoCo has one of its own there (CGL, WGL); untested
+    if sys.platform != "linux":  # MuJoCo has its own backends there (CGL, WGL); untested
         return wanted or "default"
-    if wanted == "glfw":  # needs a screen; whoever asks for it has one
+    if wanted == "glfw":  # needs a screen; users who ask for it have one
         return wanted
     found = available()
     if not wanted:
@@ -67,10 +67,10 @@ BACKEND = choose_backend()
 
 @contextmanager
 def borrowed() -> Iterator[None]:
-    """Bind GL contexts of our own inside; afterwards the thread has the one it had before, or none.
+    """A block that may bind our own GL contexts; afterwards the thread has the context it had before, or none.
 
-    dm_control remembers which context it bound last and does not check whether it still is: after a frame of ours, its
-    `physics.render` would draw into our buffers. And a context that is bound nowhere can be used from any thread.
+    dm_control remembers which context it bound last and does not check whether it is still bound: after a frame of
+    ours, its `physics.render` would draw into our buffers. Besides, any thread can use a context that is not bound.
     """
     if BACKEND != "egl":  # dm_control gives OSMesa its own thread
         yield

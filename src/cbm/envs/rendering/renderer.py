@@ -31,8 +31,8 @@ class Quality:
 
 
 # Measured on the six tasks at 84x84 (docs/rendering.md): a larger shadow map or more stacks cost time and change no
-# pixel that matters; fewer slices do. 2.3 sky texels a row (of a field of view of half a cube face) leave the levels
-# of the texture pyramid that a frame is sampled from as they are.
+# pixel that matters; fewer slices do. 2.3 sky texels per row (with a field of view of half a cube face) do not change
+# the levels of the texture pyramid that a frame is sampled from.
 MODES: dict[str, Quality] = {
     "exact": Quality(),
     "fast": Quality(shadow_map=256, slices=16, stacks=6, texels_per_pixel=2.3, ground_casts_shadow=False),
@@ -44,7 +44,7 @@ _open: weakref.WeakSet[Renderer] = weakref.WeakSet()
 
 @cache
 def _close_all_at_exit() -> None:
-    """Called once a context exists: after MuJoCo has registered the handler that ends EGL, and so run before it."""
+    """Called once a context exists, after MuJoCo has registered the handler that ends EGL, so that ours runs first."""
     atexit.register(_close_all)
 
 
@@ -54,7 +54,7 @@ def _close_all() -> None:
 
 
 class Renderer:
-    """Draws camera `camera_id` of a model. Holds GL memory: `close()` it."""
+    """Draws the view of camera `camera_id` of a model. It holds GL memory: call `close()` at the end."""
 
     def __init__(self, model: mujoco.MjModel, height: int, width: int, mode: str = "fast", camera_id: int = 0) -> None:
         quality = choose("renderer", mode, MODES)
@@ -85,7 +85,7 @@ class Renderer:
         self._ground = None if quality.ground_casts_shadow else ground_plane(model)
 
     def render(self, data: mujoco.MjData, sky: Sky | None = None) -> np.ndarray:
-        """The frame (H, W, 3) of the current state, in front of the given sky (None: the model's own)."""
+        """The frame (H, W, 3) of the current state, in front of the given sky, or the model's own."""
         if self.closed:
             raise CBMError("this renderer is closed")
         with gl.borrowed():
@@ -113,8 +113,8 @@ class Renderer:
         mujoco.mjr_readPixels(self._pixels, None, self._viewport, self._context)
 
     def _keep_ground_out_of_shadow_pass(self) -> None:
-        # All that the ground can shade is what has sunk into it: a pixel or two at a foot, now and then. As decoration
-        # it is lit, shaded and reflects all the same.
+        # The ground can only shade what has sunk into it: a pixel or two at a foot, now and then. As decoration it is
+        # still lit and shaded, and still reflects.
         for index in range(self._scene.ngeom):
             geom = self._scene.geoms[index]
             if geom.objid == self._ground and geom.objtype == mujoco.mjtObj.mjOBJ_GEOM:
@@ -126,12 +126,12 @@ class Renderer:
         return not self._finalizer.alive
 
     def close(self) -> None:
-        """Give the GL memory back. Closing twice is allowed; an unclosed renderer is closed at exit."""
+        """Free the GL memory. Closing twice is allowed; an unclosed renderer is closed at exit."""
         self._finalizer()
 
 
 def ground_plane(model: mujoco.MjModel) -> int | None:
-    """The id of the geom that the robot stands on; reacher's walls are planes too, and are not meant."""
+    """The id of the geom that the robot stands on. Reacher's walls are planes too, but do not count."""
     for geom in range(model.ngeom):
         is_plane = model.geom_type[geom] == mujoco.mjtGeom.mjGEOM_PLANE
         if is_plane and model.geom(geom).name in ("ground", "floor"):
@@ -140,7 +140,7 @@ def ground_plane(model: mujoco.MjModel) -> int | None:
 
 
 def sky_side(quality: Quality, pixels: int) -> int:
-    """The smallest halving of SKY_SIZE that still has all texels that a frame of this size samples."""
+    """SKY_SIZE, halved as often as possible while it has all texels that a frame of this size samples."""
     side = SKY_SIZE
     if quality.texels_per_pixel is not None:
         while side > 200 and side / 2 >= quality.texels_per_pixel * pixels:
@@ -149,7 +149,7 @@ def sky_side(quality: Quality, pixels: int) -> int:
 
 
 def _new_context(model: mujoco.MjModel, height: int, width: int, quality: Quality) -> mujoco.MjrContext:
-    """A render context made under other quality settings than the model's, which are put back afterwards."""
+    """A render context with other quality settings than the model's, which are restored afterwards."""
     size, detail = model.vis.global_, model.vis.quality
     before = (size.offheight, size.offwidth, detail.shadowsize, detail.numslices, detail.numstacks)
     size.offheight, size.offwidth = height, width  # the buffer that is cleared and resolved for every frame

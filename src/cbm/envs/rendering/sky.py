@@ -1,4 +1,4 @@
-"""The sky behind a scene: one picture on the six faces of MuJoCo's skybox, uploaded no more than it is seen."""
+"""The sky behind a scene: one picture on the six faces of MuJoCo's skybox. Only visible faces are uploaded."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SKY_SIZE = 800  # side of dm_control's skybox texture, and of the background ima
 LEVELS = 4  # of the texture pyramid; a frame never samples beyond the third
 # Face of the cube map by the world axis (x, y, z) that one looks along: (negative, positive).
 FACES = ((1, 0), (4, 5), (3, 2))
-MARGIN = 1.15  # rays reach a little beyond the frame, so that no corner of a face is overlooked
+MARGIN = 1.15  # rays reach a little beyond the frame, so that no corner of a face is missed
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Sky:
 def pyramid(picture: np.ndarray, side: int) -> list[np.ndarray]:
     """LEVELS textures from a picture of SKY_SIZE: the largest of `side`, and its halves as OpenGL makes them.
 
-    As each level equals the one that OpenGL would derive from the full picture, a small upload shows the same pixels.
+    Each level equals the one that OpenGL would derive from the full picture, so a small upload shows the same pixels.
     """
     pixels = np.dstack([picture, np.empty_like(picture[..., :1])]).view(np.uint32)[..., 0]
     while pixels.shape[0] > side:
@@ -41,13 +41,13 @@ def pyramid(picture: np.ndarray, side: int) -> list[np.ndarray]:
 
 
 def _halve(pixels: np.ndarray) -> np.ndarray:
-    """Means of 2x2 pixels (four bytes in one number), neighbours in a row first: what Mesa does for its mipmaps."""
+    """Means of 2x2 pixels (four bytes in one number), first along rows, as Mesa does for its mipmaps."""
     rows = _mean(pixels[:, 0::2], pixels[:, 1::2])
     return _mean(rows[0::2], rows[1::2])
 
 
 def _mean(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """(a + b + 1) / 2 of each of four bytes, with no carry between them."""
+    """(a + b + 1) / 2 for each of four bytes, with no carry between them."""
     return (a | b) - (((a ^ b) >> 1) & 0x7F7F7F7F)
 
 
@@ -56,7 +56,7 @@ def _bytes(pixels: np.ndarray) -> np.ndarray:
 
 
 class SkyTexture:
-    """The skybox of one render context. All methods need that context's GL to be current."""
+    """The skybox of one render context. All methods need that GL context to be current."""
 
     def __init__(self, model: mujoco.MjModel, context: mujoco.MjrContext, side: int) -> None:
         self._model, self._context, self._side = model, context, side
@@ -64,7 +64,7 @@ class SkyTexture:
         self._is_ready = False
 
     def show(self, sky: Sky, faces: Sequence[int]) -> None:
-        """Put the picture on these faces. At full size all six go through MuJoCo's own, slower upload."""
+        """Put the picture on these faces. At full size, all six go through MuJoCo's own, slower upload."""
         stale = [face for face in faces if self._shown[face] != sky.key]
         if not stale:
             return

@@ -15,7 +15,7 @@ from cbm.system.files import aside
 
 FOOTER = 4  # bytes after the array in the .npy file: the CRC-32 of everything before
 
-_checked: set[tuple[str, int, int]] = set()  # (path, time, size) of the files this process found whole
+_checked: set[tuple[str, int, int]] = set()  # (path, time, size) of the files that this process found intact
 
 
 def cache_dir() -> Path:
@@ -39,7 +39,7 @@ def cached_array(path: Path, make: Callable[[], np.ndarray]) -> np.ndarray:
     frames = _open(path)
     if frames is None:
         raise CBMError(
-            f"{path} was written but does not read back as it was written: check the disk, or use another "
+            f"{path} was written but does not read back the same: check the disk, or use another "
             "directory with CBM_CACHE=/some/dir."
         )
     return frames

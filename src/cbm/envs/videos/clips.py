@@ -41,7 +41,7 @@ class VideoSource(Protocol):
     @property
     def name(self) -> str: ...
     def names(self, split: Split) -> tuple[str, ...]:
-        """In a fixed order: "N videos" are the first N."""
+        """The names in a fixed order: "N videos" are the first N."""
         ...
 
     def clip(self, name: str) -> Clip: ...
@@ -89,7 +89,7 @@ def read_image(file: Path) -> np.ndarray:
 
 
 def open_regular(file: Path) -> BinaryIO:
-    """Open a file for reading, but never wait for a pipe or device of that name."""
+    """Open a file for reading, but never wait for a pipe or a device."""
     handle = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
@@ -100,8 +100,8 @@ def open_regular(file: Path) -> BinaryIO:
 def check_pixels(file: Path, width: int, height: int) -> None:
     if width * height > MAX_PIXELS:
         raise CBMError(
-            f"{file} is too large: {width} x {height} pixels, and at most {MAX_PIXELS // 1_000_000} million are read. "
-            "Make it smaller (1000 pixels on a side are more than is seen), or remove it."
+            f"{file} is too large: {width} x {height} pixels; the limit is {MAX_PIXELS // 1_000_000} million. "
+            "Make it smaller (1000 pixels per side are more than agents see), or remove it."
         )
 
 

@@ -32,7 +32,7 @@ HELP = "Get it with `cbm videos download davis`, point CBM_DAVIS at a copy, or u
 
 
 def default_root() -> Path:
-    """`$CBM_DAVIS`, else where `cbm videos download davis` puts it."""
+    """`$CBM_DAVIS`, or else where `cbm videos download davis` puts it."""
     chosen = os.environ.get("CBM_DAVIS")
     return Path(chosen).expanduser() if chosen else cache_dir() / "davis"
 
@@ -90,4 +90,4 @@ class DavisSource:
 
     def _incomplete(self, split: Split, missing: tuple[str, ...]) -> str:
         shown = ", ".join(missing[:3]) + (", ..." if len(missing) > 3 else "")
-        return f"{len(missing)} of the {len(LISTS[split])} {split} videos are missing in {self.frames} ({shown})"
+        return f"{len(missing)} of the {len(LISTS[split])} {split} videos are missing from {self.frames} ({shown})"

@@ -1,4 +1,4 @@
-"""Fetch DAVIS-2017: resume, check, unpack, and leave nothing half-made."""
+"""Fetch DAVIS-2017: resume, check, unpack, and leave nothing half-done."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .davis import FRAMES, LISTS, DavisSource, default_root, find_frames
 
 DAVIS_URL = "https://data.vision.ee.ethz.ch/csergi/share/davis/DAVIS-2017-trainval-480p.zip"
 BLOCK = 1 << 18
-ATTEMPTS = 5  # without progress in a row before we give up; an interrupted transfer continues where it stopped
+ATTEMPTS = 5  # in a row without progress before we give up; an interrupted transfer continues where it stopped
 NETWORK_ERRORS = (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError, ssl.SSLError)
 AGAIN = "What has arrived is kept: run the same command again to continue."
 
@@ -63,7 +63,7 @@ def download_davis(
                 _check_sum(part, sha256)
                 _unpack(part, destination, bar)
             except BadArchive:
-                _remove(part)  # or the next try would continue a wrong file
+                _remove(part)  # or the next attempt would continue a wrong file
                 raise
         _remove(part)
     except OSError as error:
@@ -76,7 +76,7 @@ def download_davis(
 
 
 class BadArchive(CBMError):
-    """The file that arrived is not what was asked for."""
+    """The downloaded file is not what it should be."""
 
 
 def _complete(destination: Path) -> bool:
@@ -107,7 +107,7 @@ def _fetch(url: str, part: Path, bar: Progress, attempts: int, timeout: float) -
         try:
             if _transfer(url, part, bar, task, timeout):
                 return
-            why = "the connection broke off"
+            why = "the connection was lost"
         except urllib.error.HTTPError as error:
             if error.code < 500 and error.code not in (408, 429):
                 raise CBMError(f"cannot download {url}: the server says {error.code} {error.reason}.") from error
@@ -123,7 +123,7 @@ def _size(part: Path) -> int:
 
 
 def _transfer(url: str, part: Path, bar: Progress, task: TaskID, timeout: float) -> bool:
-    """One request. True when the file is whole, False when the connection broke off."""
+    """One request. True if the file is complete, False if the connection was lost."""
     origin, _, version = _notes(part).read_text().partition("\n") if _notes(part).exists() else ("", "", "")
     have = _size(part) if origin == url else 0
     request = urllib.request.Request(url, headers={"User-Agent": "cbm-rl"})
@@ -206,7 +206,7 @@ def _unpack(archive: Path, destination: Path, bar: Progress) -> None:
             destination.rmdir()
         os.replace(top, destination)
     except (zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError) as error:
-        raise BadArchive(f"the download is not a sound zip archive ({error}). It was deleted; try again.") from error
+        raise BadArchive(f"the download is not a valid zip archive ({error}). It was deleted; try again.") from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
@@ -230,6 +230,6 @@ def _need_all_videos(top: Path) -> None:
     empty = [name for split in LISTS for name in LISTS[split] if name not in missing and not source.files(name)]
     if lacking := missing + empty:
         raise BadArchive(
-            f"the archive is not the whole of DAVIS-2017: {len(lacking)} of 90 videos are missing "
+            f"the archive is not all of DAVIS-2017: {len(lacking)} of 90 videos are missing "
             f"({', '.join(lacking[:3])}, ...). It was deleted; check the address."
         )

@@ -27,7 +27,7 @@ from .clips import (
 )
 
 VIDEO_SUFFIXES = frozenset({".mp4", ".avi", ".mov", ".mkv", ".webm", ".gif"})
-# The agent sees 84 x 84 pixels of a background that is drawn at most 800 wide: more than this is only disk space.
+# The agent sees 84 x 84 pixels of a background that is drawn at most 800 wide: more would only take disk space.
 MAX_SIDE = 512
 # Ten seconds at 30 frames/s, 135 MB at most. An episode has up to 1000 steps and bounces at the ends of a clip.
 MAX_FRAMES = 300
@@ -109,7 +109,7 @@ def decode(file: Path) -> np.ndarray:
     try:
         with open_regular(file) as content, av.open(content) as container:
             if not container.streams.video:
-                raise ValueError("it has no picture")
+                raise ValueError("it has no video stream")
             picture = container.streams.video[0]
             check_pixels(file, picture.width, picture.height)
             for frame in container.decode(video=0):

@@ -1,4 +1,4 @@
-"""How busy videos are: four numbers of the part of a frame that an agent sees."""
+"""How busy videos are: four numbers about the part of a frame that an agent sees."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from cbm.errors import CBMError
 
 from .clips import SPLITS, Clip, VideoSource
 
-# A camera of 45 degrees, dm_control's default, sees this part of the width of a face of the sky: tan(45 / 2 degrees).
+# A camera of 45 degrees, dm_control's default, sees this share of the width of a sky face: tan(45 / 2 degrees).
 SEEN = 0.41421
 PIXELS = 84
 SKY_SIZE = 800  # what the background is stretched to before it is seen; as in `rendering.sky`, which needs MuJoCo
-EDGE = 9.0  # grey levels per pixel from which a slope is an edge
+EDGE = 9.0  # grey levels per pixel above which a slope counts as an edge
 SHADES = 8  # of each of red, green and blue, for the entropy
 WAVES = (4, 40)  # cycles per picture between which the spectrum's slope is fitted
 APART = 3  # frames between two that are compared
@@ -24,7 +24,7 @@ LOOKED_AT = 10  # frames of a clip, evenly spread, and as many pairs
 
 @dataclass(frozen=True)
 class Measures:
-    """Medians over frames, then over clips. What each is: docs/videos.md."""
+    """Medians over frames, then over clips. docs/videos.md explains them."""
 
     edge_density: float
     spectrum_slope: float
@@ -36,7 +36,7 @@ class Measures:
 
 
 def all_names(source: VideoSource) -> tuple[str, ...]:
-    """The clips of both splits; of one if a copy lacks the other."""
+    """The clips of both splits, or of one if a copy lacks the other."""
     found: list[str] = []
     for split in SPLITS:
         try:
@@ -52,7 +52,7 @@ def median(rows: list[Measures]) -> Measures:
 
 
 def measure_clip(clip: Clip, *, apart: int = APART) -> Measures:
-    """`apart`: frames between those that are compared; 1 if the source keeps every third frame of its films."""
+    """`apart` is the number of frames between those that are compared; 1 if the source keeps only every third frame."""
     if apart < 1:
         raise CBMError(f"apart must be at least 1 frame; got {apart}.")
     if len(clip) <= apart:
@@ -99,7 +99,7 @@ def spectrum_slope(grey: np.ndarray) -> float:
 
 
 def colour_entropy(frame: np.ndarray) -> float:
-    """Bits of the histogram over `SHADES` to the third colours."""
+    """Entropy in bits of the histogram over `SHADES`**3 colours."""
     red, green, blue = np.moveaxis((frame * (SHADES / 256.0)).astype(int), 2, 0)
     share = np.bincount(((red * SHADES + green) * SHADES + blue).ravel()) / red.size
     share = share[share > 0]

@@ -16,7 +16,7 @@ Shader = Callable[[Array, Array], tuple[Array, Array]]  # offsets dy, dx from th
 
 
 class Canvas:
-    """Pixels (H, W, 3), or (H, W, 4) with colour premultiplied by coverage, when it is a layer to lay over others.
+    """Pixels (H, W, 3), or (H, W, 4) with colour premultiplied by coverage if it is a layer to put over others.
 
     `top` and `left` say which place of the scene its first pixel shows.
     """
@@ -26,7 +26,7 @@ class Canvas:
 
     @classmethod
     def layer(cls, unit: float) -> Canvas:
-        """A transparent sheet for all that a travelling camera comes to see."""
+        """A transparent sheet for everything that a moving camera will see."""
         height, width = SPAN + 2 * MARGIN, SPAN + PAN + 2 * MARGIN
         pixels = np.zeros((round(height * unit), round(width * unit), 4), np.float32)
         return cls(pixels, unit, LOW - MARGIN, LOW - MARGIN)

@@ -143,7 +143,7 @@ def noise_line(rng: Rng, cells: int, length: int, octaves: int = 6, gain: float 
 
 
 def window(texture: Array, top: float, left: float, size: int, mode: Literal["wrap", "clip"] = "wrap") -> Array:
-    """`size` x `size` pixels of a texture from a place between pixels; beyond its edge it repeats or stays as it is."""
+    """`size` x `size` pixels of a texture from a place between pixels; beyond its edge it repeats or stays constant."""
     row, column = math.floor(top), math.floor(left)
     fy, fx = top - row, left - column
     part = texture[max(row, 0) : row + size + 1, max(column, 0) : column + size + 1]
@@ -155,7 +155,7 @@ def window(texture: Array, top: float, left: float, size: int, mode: Literal["wr
 
 
 def cut(texture: Array, dy: float, dx: float, size: int) -> Array:
-    """`size` x `size` pixels of a periodic texture, moved by whole pixels next to (dy, dx) units: fast, and sharp."""
+    """`size` x `size` pixels of a periodic texture, moved by (dy, dx) units to the next pixel: fast and sharp."""
     unit, (height, width) = size / SPAN, texture.shape[:2]
     row, column = round(dy * unit) % height, round(dx * unit) % width
     if row + size <= height and column + size <= width:

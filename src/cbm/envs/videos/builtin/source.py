@@ -49,7 +49,7 @@ def generate(name: str, frames: int = FRAMES, size: int = SIZE) -> np.ndarray:
 
 
 class BuiltinSource:
-    """60 training clips of twelve families; 30 unseen: new clips of those families, and three families of their own."""
+    """60 training clips from twelve families; 30 unseen clips: new ones from those families, and from three others."""
 
     name = "builtin"
 

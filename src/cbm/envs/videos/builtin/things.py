@@ -204,7 +204,7 @@ def shelf(rng: Rng, look: int, frames: int, size: int) -> Array:
 
 
 def _book(rng: Rng, case: Canvas, floor: float, x: float, room: float, spines: Sequence[str]) -> float:
-    """A spine with bands and a title; gives its width."""
+    """A spine with bands and a title. Returns its width."""
     wide, tall = between(rng, 0.04, 0.11), room * between(rng, 0.62, 0.95)
     paint, gilt = tint(rng, colour(pick(rng, spines)), 0.35), colour(pick(rng, ("e8d090", "f4f0e4", "202020")))
     for strip in range(4):  # round back: lighter in the middle
