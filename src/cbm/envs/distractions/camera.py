@@ -101,9 +101,9 @@ class Camera(Distraction):
     def _move_to(self, spherical: np.ndarray) -> None:
         """Go there, or as close as the range allows.
 
-        A camera beyond the pole is on the other side, with another azimuth: reacher's stays on a bound of its own.
+        Beyond the pole a camera is on the other side, where its azimuth is out of range: reacher's stays on a bound.
         """
-        middle = (self.low[1] + self.high[1]) / 2  # an azimuth is an angle: compare the one next to the middle
+        middle = (self.low[1] + self.high[1]) / 2  # of the equal angles, take the one nearest to the middle
         spherical[1] = middle + (spherical[1] - middle + np.pi) % (2 * np.pi) - np.pi
         self.spherical = np.minimum(np.maximum(spherical, self.low), self.high)
 
