@@ -60,7 +60,7 @@ def test_the_laptop_preset_makes_the_same_changes_for_every_agent() -> None:
     changed = {
         name for agent in agents for name, value in settings(agent, "paper").items() if value != laptop[agent][name]
     }
-    assert {"agent.updates_per_step", "agent.lr", "agent.batch_size", "agent.target_rate"} <= changed
+    assert {"agent.updates_per_step", "agent.lr", "agent.batch_size"} <= changed
     for name in changed - {"agent.batch_episodes"}:
         assert len({str(laptop[agent][name]) for agent in agents if name in laptop[agent]}) == 1, name
     few = {agent for agent in agents if laptop[agent]["agent.batch_episodes"]}  # what a contrastive loss gains from

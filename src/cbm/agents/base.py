@@ -82,9 +82,9 @@ class AgentConfig(Checked):
     """Run convolutions in bfloat16: faster on processors that support it (see `cbm doctor`). Untested on CUDA."""
 
     def laptop(self) -> Self:
-        """For two cores: smaller networks and batches, fewer updates, and a higher rate and faster targets to make up
-        for them. docs/results/recipe.md says what each was measured to do. The preset itself chooses the number of
-        updates for tasks of the suite."""
+        """For two cores: smaller networks and batches, fewer updates, and a higher rate to make up for them.
+        docs/results/recipe.md says what each was measured to do. The preset itself chooses the number of updates for
+        tasks of the suite."""
         return replace(
             self,
             conv_strides=(2, 2, 1, 1),
@@ -92,8 +92,6 @@ class AgentConfig(Checked):
             hidden_dim=256,
             lr=1e-3,
             updates_per_step=0.25,
-            target_every=1,
-            target_rate=0.02,
         )
 
 
