@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from cbm.agents import AGENTS, AgentConfig, agent_names, configs, make_agent, split_name
+from cbm.agents import AGENTS, ActorCriticConfig, agent_names, configs, make_agent, split_name
 from cbm.agents.drq import DrQ, DrQConfig
 from cbm.agents.drqv2 import DrQv2, DrQv2Config
 from cbm.errors import CBMError, UnknownChoice
@@ -23,7 +23,7 @@ from cbm.types import begin_episode
 from small_agents import SETUP, SIZES, agent, batch, example, sequences, shrunk
 
 RELEASED_NAMES = {"released-drq-cbm", "released-drqv2-cbm"}  # late rewards, which CBM sees too: test_released.py
-MODEL_FREE = [name for name in agent_names() if isinstance(configs(name)[0], AgentConfig)]
+MODEL_FREE = [name for name in agent_names() if isinstance(configs(name)[0], ActorCriticConfig)]
 
 
 def filled(folder: Path) -> Replay:

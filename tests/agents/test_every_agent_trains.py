@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cbm.agents import AgentConfig, agent_names
+from cbm.agents import ActorCriticConfig, agent_names
 from cbm.config import EnvConfig, RunConfig, from_json, make_config, to_json
 from cbm.training import loop
 
@@ -62,7 +62,7 @@ def test_presets(name: str) -> None:
     sizes = {"proto": 512, "tpc": 250}.get(name, 128), 12 if name == "tpc" else 64
     assert (paper.agent.batch_size, laptop.agent.batch_size) == sizes
     assert (paper.env.size, laptop.env.size) == (84, 64)
-    if isinstance(paper.agent, AgentConfig):
+    if isinstance(paper.agent, ActorCriticConfig):
         assert (paper.agent.conv_strides, laptop.agent.conv_strides) == ((2, 1, 1, 1), (2, 2, 1, 1))
         assert (paper.agent.updates_per_step, laptop.agent.updates_per_step) == (1.0, 8 / 16)  # repeat 8
     for chosen in (paper, laptop):

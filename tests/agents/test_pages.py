@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cbm.agents import AGENTS, AgentConfig
+from cbm.agents import AGENTS, ActorCriticConfig
 from cbm.objectives import OBJECTIVES
 from small_agents import agent, example
 
@@ -24,7 +24,7 @@ def page(name: str) -> str:
 
 def setting_names(config: Any) -> set[str]:
     """Those that not every agent has; of a group, its members."""
-    common = {field.name for field in fields(AgentConfig)} if isinstance(config, AgentConfig) else set()
+    common = {field.name for field in fields(ActorCriticConfig)} if isinstance(config, ActorCriticConfig) else set()
     found = set()
     for field in fields(config):
         value = getattr(config, field.name)

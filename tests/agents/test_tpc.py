@@ -521,7 +521,7 @@ def test_the_model_learns_first_and_at_once(tmp_path: Path, toy_path: None) -> N
 
 def test_how_often_it_learns() -> None:
     config = make_config("tpc", EnvConfig("cartpole-swingup"))
-    assert config.first_updates == 2_000
+    assert config.agent.first_updates == 2_000
     assert config.training.seed_steps == 5_000
     assert config.updates_per_agent_step == pytest.approx(0.8)  # 0.1 an environment step, 8 of them a step
     assert make_config("drqv2", EnvConfig("cartpole-swingup")).updates_per_agent_step == 1.0

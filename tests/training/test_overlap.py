@@ -76,7 +76,7 @@ def by_hand(config: RunConfig, folder: Path) -> dict[str, Any]:
         replay.add(action, float(reward), obs, terminated, truncated)
         over = terminated or truncated
         since = step + 1 - settings.seed_steps // repeat  # agent steps since the first update
-        first = config.first_updates if since >= 0 else 0
+        first = config.agent.first_updates if since >= 0 else 0
         due = first + int(max(0, since + (first == 0)) * config.updates_per_agent_step)
         if due > updates:
             for name, module in actor.modules.items():

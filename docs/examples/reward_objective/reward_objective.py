@@ -13,12 +13,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from cbm.learning.nets import mlp
-from cbm.objectives import ObjectiveEntry
+from cbm.objectives import ObjectiveConfig, ObjectiveEntry
 from cbm.types import Losses, Metrics, Objective, Policy
 
 
 @dataclass(frozen=True)
-class RewardConfig:
+class RewardConfig(ObjectiveConfig):
     """Each of these becomes an option: `--objective.hidden 512`."""
 
     hidden: int = 256

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import gymnasium as gym
 
-from cbm.agents.base import AgentConfig, Setup, seeded
+from cbm.agents.base import ActorCriticConfig, Setup, seeded
 from cbm.agents.drq import DrQ, DrQConfig
 from cbm.agents.drqv2 import DrQv2, DrQv2Config
 from cbm.agents.proto_rl import ProtoRL, ProtoRLConfig
@@ -21,11 +21,13 @@ from cbm.agents.tpc import TPC, TPCConfig
 from cbm.errors import CBMError, choose
 from cbm.objectives import OBJECTIVES, get_objective
 from cbm.registry import Registry
+from cbm.schema.methods import AgentConfig, ObjectiveConfig
 from cbm.types import Agent
 
 __all__ = [
     "AGENTS",
     "RELEASED",
+    "ActorCriticConfig",
     "AgentConfig",
     "AgentEntry",
     "Setup",
@@ -39,7 +41,7 @@ __all__ = [
 class AgentEntry(NamedTuple):
     """`build(config, setup, objective)` makes an `Agent`; without `carries` it takes no objective."""
 
-    config: type[Any]
+    config: type[AgentConfig]
     build: Callable[..., Agent]
     carries: bool = True
 
@@ -83,14 +85,17 @@ def split_name(name: str) -> tuple[str, str | None]:
     return agent, objective
 
 
-def configs(name: str) -> tuple[Any, Any | None]:
+def configs(name: str) -> tuple[AgentConfig, ObjectiveConfig | None]:
     """The default configs (those of the preset `paper`) of an agent and of its objective, if it has one."""
     agent, objective = split_name(name)
     return AGENTS[agent].config(), None if objective is None else OBJECTIVES[objective].config()
 
 
 def make_agent(
-    name: str, setup: Setup | gym.Env[Any, Any], config: Any | None = None, objective_config: Any | None = None
+    name: str,
+    setup: Setup | gym.Env[Any, Any],
+    config: AgentConfig | None = None,
+    objective_config: ObjectiveConfig | None = None,
 ) -> Agent:
     """An agent with fresh weights.
 
@@ -136,6 +141,6 @@ def make_agent(
     return AGENTS[agent].build(config, setup, objective)
 
 
-def _check(name: str, config: object, expected: type[Any]) -> None:
+def _check(name: str, config: object, expected: type) -> None:
     if not isinstance(config, expected):
         raise CBMError(f"{name!r} takes a {expected.__name__}, not a {type(config).__name__}")

@@ -19,8 +19,8 @@ from cbm.envs.tasks import Noise, Task
 from cbm.errors import CBMError
 from cbm.learning.nets import Critic, DeterministicActor, Encoder, GaussianActor
 from cbm.learning.optimisation import adams, encoder_optimizer, loss_weights
-from cbm.schema.ranges import Count, CountOrZero, Length, Positive, Range, Share, Width
-from cbm.schema.tree import Checked
+from cbm.schema.methods import AgentConfig
+from cbm.schema.ranges import Count, CountOrZero, Length, Range, Width
 from cbm.types import Agent, Objective, send
 
 
@@ -47,17 +47,9 @@ class Setup:
 
 
 @dataclass(frozen=True)
-class AgentConfig(Checked):
-    """What every agent has. "Table" is the paper's "CBM list of hyperparameters"."""
+class ActorCriticConfig(AgentConfig):
+    """What every agent with an encoder, an actor and critics has: all but TPC."""
 
-    batch_size: Annotated[int, Range(2, 65_536)] = 128
-    """Table."""
-    discount: Share = 0.99
-    """Per agent step (Table)."""
-    lr: Positive = 5e-4
-    """Learning rate of Adam, for everything (Table)."""
-    feature_dim: Width = 50
-    """Length of a latent (Table)."""
     conv_channels: Annotated[int, Range(1, 1_024)] = 32
     """Table."""
     conv_strides: Annotated[tuple[Annotated[int, Range(1, 16)], ...], Length(1, 16)] = (2, 1, 1, 1)
@@ -94,6 +86,9 @@ class AgentConfig(Checked):
             updates_per_step=0.25,
         )
 
+    def updates_per_agent_step(self, action_repeat: int) -> float:
+        return self.updates_per_step
+
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
@@ -103,7 +98,7 @@ def seeded(seed: int) -> Iterator[None]:
         yield
 
 
-def make_encoder(config: AgentConfig, setup: Setup, kind: type[Encoder] = Encoder, **options: Any) -> Encoder:
+def make_encoder(config: ActorCriticConfig, setup: Setup, kind: type[Encoder] = Encoder, **options: Any) -> Encoder:
     """An encoder of these sizes; `options` are additional ones that `kind` has."""
     sizes = config.feature_dim, config.conv_channels, config.conv_strides
     return kind(setup.obs_shape, *sizes, config.mixed_precision, **options)
@@ -169,7 +164,7 @@ class ActorCritic(Agent):
     actor: DeterministicActor | GaussianActor
     critic: Critic
 
-    def __init__(self, config: AgentConfig, setup: Setup, objective: Objective | None) -> None:
+    def __init__(self, config: ActorCriticConfig, setup: Setup, objective: Objective | None) -> None:
         self.config, self.setup, self.device, self.objective = config, setup, setup.device, objective
         self.generator = torch.Generator(self.device).manual_seed(setup.seed)
         self.updates = 0

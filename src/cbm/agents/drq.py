@@ -17,7 +17,7 @@ from cbm.types import Batch, Losses, Metrics
 
 @dataclass(frozen=True)
 class DrQConfig(SACConfig):
-    """DrQ with the paper's sizes; see `SACConfig` and `AgentConfig` for the rest."""
+    """DrQ with the paper's sizes; see `SACConfig` and `ActorCriticConfig` for the rest."""
 
     shifts: Annotated[int, Range(1, 64)] = 2
     """K = M: number of shifted copies over which Q and its target are averaged (DrQ). The authors' DrQ + CBM has 1."""

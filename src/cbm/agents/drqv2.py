@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cbm.agents.base import ActorCritic, AgentConfig, Setup, as_actions, as_batch, make_encoder, seeded
+from cbm.agents.base import ActorCritic, ActorCriticConfig, Setup, as_actions, as_batch, make_encoder, seeded
 from cbm.learning import chunks
 from cbm.learning.nets import Critic, DeterministicActor, Makes
 from cbm.learning.ops import linear_schedule, noisy_action, soft_update
@@ -20,8 +20,8 @@ from cbm.types import Batch, Losses, Metrics, Objective
 
 
 @dataclass(frozen=True)
-class DrQv2Config(AgentConfig):
-    """DrQ-v2 with the paper's sizes; see `AgentConfig` for the rest."""
+class DrQv2Config(ActorCriticConfig):
+    """DrQ-v2 with the paper's sizes; see `ActorCriticConfig` for the rest."""
 
     n_step: Annotated[int, Range(1, 1_000)] = 3
     """Steps of reward before the bootstrap (DrQ-v2)."""

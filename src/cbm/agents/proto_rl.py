@@ -24,7 +24,7 @@ from cbm.types import Batch, Metrics
 
 @dataclass(frozen=True)
 class ProtoRLConfig(SACConfig):
-    """Defaults follow Proto-RL's authors, sizes of the networks the paper; see `SACConfig` and `AgentConfig`."""
+    """Defaults follow Proto-RL's authors, sizes of the networks the paper; see `SACConfig` and `ActorCriticConfig`."""
 
     batch_size: Annotated[int, Range(2, 65_536)] = 512
     """Proto-RL."""

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cbm.agents.base import ActorCritic, AgentConfig, Setup, as_actions, as_batch, make_encoder, seeded
+from cbm.agents.base import ActorCritic, ActorCriticConfig, Setup, as_actions, as_batch, make_encoder, seeded
 from cbm.learning.chunks import Work
 from cbm.learning.nets import Critic, Encoder, GaussianActor, Makes
 from cbm.learning.ops import soft_update, squashed_gaussian
@@ -21,8 +21,8 @@ from cbm.types import Batch, Metrics, Objective
 
 
 @dataclass(frozen=True)
-class SACConfig(AgentConfig):
-    """SAC with the paper's sizes; see `AgentConfig` for the rest."""
+class SACConfig(ActorCriticConfig):
+    """SAC with the paper's sizes; see `ActorCriticConfig` for the rest."""
 
     temperature: Positive = 0.1
     """Weight of the entropy (Table, "SAC entropy temperature")."""

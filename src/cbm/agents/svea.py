@@ -24,7 +24,7 @@ from cbm.types import Batch, Metrics
 
 @dataclass(frozen=True)
 class SVEAConfig(SACConfig):
-    """Defaults follow SVEA's authors, sizes of the networks the paper; see `SACConfig` and `AgentConfig`."""
+    """Defaults follow SVEA's authors, sizes of the networks the paper; see `SACConfig` and `ActorCriticConfig`."""
 
     lr: Positive = 1e-3
     """Learning rate of Adam, for everything but the temperature (SVEA)."""

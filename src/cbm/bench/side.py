@@ -12,18 +12,20 @@ import sys
 import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Literal, Self, cast
+from typing import Literal, Self, cast
 
 import numpy as np
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from cbm.agents import Setup, make_agent
+from cbm.agents.drq import DrQ
+from cbm.agents.drqv2 import DrQv2
 from cbm.bench.plain import PlainUpdate
 from cbm.config import make_config
 from cbm.learning import chunks, threads
@@ -147,16 +149,20 @@ def _update(what: What) -> Callable[[], None]:
     if what.kind == "product":
         a, b = torch.randn(2, _PRODUCT, _PRODUCT)
         return lambda: cast(None, a @ b)
-    config = make_config(what.agent, preset=what.preset)
-    size = what.batch_size or config.agent.batch_size
+    changes: dict[str, object] = {"agent.mixed_precision": what.mixed_precision}
+    if what.batch_size is not None:
+        changes["agent.batch_size"] = what.batch_size
+    config = make_config(what.agent, preset=what.preset, overrides=changes)
     setup = Setup((3 * config.env.frame_stack, config.env.size, config.env.size), ACTION_DIM, action_repeat=4)
-    settings = replace(config.agent, batch_size=size, mixed_precision=what.mixed_precision)
-    agent = cast(Any, make_agent(what.agent, setup, settings, config.objective))
+    agent = make_agent(what.agent, setup, config.agent, config.objective)
     with tempfile.TemporaryDirectory() as folder:
         replay = filled_replay(Path(folder), setup.obs_shape, episodes=2)
         batch = agent.sample(replay, np.random.default_rng(0))
         replay.close()
-    once = partial(PlainUpdate(agent).update, batch) if what.kind == "plain" else partial(agent.update, batch, 0)
+    once: Callable[[], object] = partial(agent.update, batch, 0)
+    if what.kind == "plain":
+        assert isinstance(agent, DrQ | DrQv2)
+        once = partial(PlainUpdate(agent).update, batch)
 
     def updates() -> None:
         for _ in range(PERIOD):

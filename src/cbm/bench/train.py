@@ -34,9 +34,9 @@ def rows(quick: bool = False, report: Callable[[str], None] = lambda part: None)
     env = EnvConfig(_TASK, "easy")
     paper, laptop = (make_config("drqv2+cbm", env, preset) for preset in ("paper", "laptop"))
     rounds = 2 if quick else 5
-    for rate in (laptop.agent.updates_per_step, 0.25):
+    for rate in (laptop.updates_per_agent_step, 0.25):
         report(f"steps with and without overlap, {rate} updates a step")
-        yield overlap_row(replace(laptop, agent=replace(laptop.agent, updates_per_step=rate)), rounds)
+        yield overlap_row(make_config("drqv2+cbm", env, "laptop", overrides={"agent.updates_per_step": rate}), rounds)
     with tempfile.TemporaryDirectory() as directory:
         report("a short run as in make demo")
         share = share_of_evaluation(laptop, Path(directory) / "run", DEMO_STEPS, updates=20 if quick else 60)
@@ -64,7 +64,7 @@ def overlap_row(config: RunConfig, rounds: int, updates: int = 12) -> Row:
             for side in sides:
                 side.train(updates)
     ours, reference = (side.seconds_of(_STEPS) for side in sides)
-    rate = config.agent.updates_per_step
+    rate = config.updates_per_agent_step
     what = f"seconds of {_STEPS:,} steps with overlap against without, laptop, {rate:g} updates a step"
     details = {
         f"seconds an update, {name}": side.round for name, side in zip(("ours", "reference"), sides, strict=True)

@@ -52,20 +52,20 @@ def _options(name: str, config: Any) -> Any:
 def settings_page() -> str:
     """docs/settings.md: what all agents have, then each agent and each objective."""
     from cbm.agents import AGENTS
-    from cbm.agents.base import AgentConfig
+    from cbm.agents.base import ActorCriticConfig
     from cbm.config import EnvConfig, TrainingConfig
     from cbm.objectives import OBJECTIVES
 
-    shared = {row.name: row for row in table(AgentConfig())}
+    shared = {row.name: row for row in table(ActorCriticConfig())}
     parts = [_HEAD]
     for title, prefix, config in (
         ("The environment", "env.", EnvConfig().resolved()),
         ("Training", "training.", TrainingConfig()),
-        ("Every agent but TPC", "agent.", AgentConfig()),
+        ("Every agent but TPC", "agent.", ActorCriticConfig()),
         *((f"The agent {name}", "agent.", entry.config()) for name, entry in AGENTS.items()),
         *((f"The objective {name}", "objective.", entry.config()) for name, entry in OBJECTIVES.items()),
     ):
-        own = isinstance(config, AgentConfig) and type(config) is not AgentConfig
+        own = isinstance(config, ActorCriticConfig) and type(config) is not ActorCriticConfig
         rows = [row for row in table(config) if not own or shared.get(row.name) != row]
         lines = [
             f"| `{prefix}{row.name}` | {as_text(row.value)} | {row.allowed} | {_cell(row.about)} |" for row in rows

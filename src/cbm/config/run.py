@@ -12,6 +12,7 @@ from cbm.envs.conditions import Conditions
 from cbm.envs.tasks import Noise, get_task
 from cbm.errors import CBMError, choose
 from cbm.schema import tree
+from cbm.schema.methods import AgentConfig, ObjectiveConfig
 from cbm.schema.ranges import Count, Form, Range, Steps, StepsOrZero
 from cbm.schema.tree import Checked, Effect
 from cbm.system.files import read_object, write_whole
@@ -129,8 +130,8 @@ class RunConfig(Checked):
     """Everything that determines a run. `agent` and `objective` have the types that the registries give to the name."""
 
     agent_name: str
-    agent: Any
-    objective: Any = None
+    agent: AgentConfig
+    objective: ObjectiveConfig | None = None
     env: EnvConfig = EnvConfig()
     training: TrainingConfig = TrainingConfig()
     seed: Annotated[int, Range(0, 2**63 - 1)] = 0
@@ -143,15 +144,7 @@ class RunConfig(Checked):
 
     @property
     def updates_per_agent_step(self) -> float:
-        """The agent's own number, which it may give per environment step."""
-        if hasattr(self.agent, "updates_per_env_step"):
-            return self.agent.updates_per_env_step * (self.env.resolved().action_repeat or 1)
-        return self.agent.updates_per_step
-
-    @property
-    def first_updates(self) -> int:
-        """How many come in one go after the random steps, if the agent wants another number than usual."""
-        return getattr(self.agent, "first_updates", 0)
+        return self.agent.updates_per_agent_step(self.env.resolved().action_repeat or 1)
 
 
 _STEPS_PER_UPDATE = 16  # environment steps, in the preset `laptop`
@@ -167,12 +160,16 @@ def _laptop(config: RunConfig) -> RunConfig:
     In 500K steps every task of the suite has about 31,000 updates, whatever its action repeat: what has been learned
     depends on their number far more than on the number of steps between them (docs/results/recipe.md).
     """
+    from cbm.agents import ActorCriticConfig
+
     size = 64 if config.env.size == EnvConfig.size else config.env.size
     agent, objective = config.agent.laptop(), config.objective
-    if config.env.env_id is None and hasattr(agent, "updates_per_step"):
+    if config.env.env_id is None and isinstance(agent, ActorCriticConfig):
         agent = replace(agent, updates_per_step=(config.env.resolved().action_repeat or 1) / _STEPS_PER_UPDATE)
-    if hasattr(objective, "laptop"):
-        agent, objective = replace(agent, batch_episodes=objective.laptop_episodes), objective.laptop()
+    if objective is not None:
+        objective = objective.laptop()
+        if isinstance(agent, ActorCriticConfig):
+            agent = replace(agent, batch_episodes=objective.laptop_episodes)
     training = replace(config.training, eval_every=25_000, analyze_every=100_000, overlap=True)
     return replace(config, agent=agent, objective=objective, env=replace(config.env, size=size), training=training)
 
@@ -221,7 +218,7 @@ def make_config(
 
     own, objective = configs(agent)
     env = (EnvConfig() if env is None else env).resolved()
-    training = TrainingConfig(seed_steps=getattr(own, "prefill", TrainingConfig.seed_steps))
+    training = TrainingConfig() if own.prefill is None else TrainingConfig(seed_steps=own.prefill)
     config = RunConfig(agent, own, objective, env, training, seed, preset)
     config = choose("preset", preset, PRESETS)(config)
     for key, value in overrides.items() if isinstance(overrides, Mapping) else overrides:

@@ -9,7 +9,7 @@ and SimSR, shares it with the critic.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from cbm.errors import choose
 from cbm.objectives.bisim_nce import BisimNCE, BisimNCEConfig
@@ -18,15 +18,16 @@ from cbm.objectives.dbc import DBC, DBCConfig
 from cbm.objectives.dynamics import Dynamics
 from cbm.objectives.simsr import SimSR, SimSRConfig
 from cbm.registry import Registry
+from cbm.schema.methods import ObjectiveConfig
 from cbm.types import Objective
 
-__all__ = ["CBM", "OBJECTIVES", "CBMConfig", "ObjectiveEntry", "get_objective"]
+__all__ = ["CBM", "OBJECTIVES", "CBMConfig", "ObjectiveConfig", "ObjectiveEntry", "get_objective"]
 
 
 class ObjectiveEntry(NamedTuple):
     """`build(config, latent_dim=..., action_dim=..., reward_scale=...)` makes an `Objective`."""
 
-    config: type[Any]
+    config: type[ObjectiveConfig]
     build: Callable[..., Objective]
     min_batch: int = 2  # with fewer observations its losses say nothing
 

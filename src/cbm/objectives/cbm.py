@@ -11,13 +11,13 @@ from torch import Tensor, nn
 
 from cbm.learning.nets import Transition
 from cbm.learning.ops import cosine, entropy, info_nce, sinkhorn, soft_cross_entropy
+from cbm.schema.methods import ObjectiveConfig
 from cbm.schema.ranges import Positive, Range, Weight, Width
-from cbm.schema.tree import Checked
 from cbm.types import Losses, Metrics, Objective, Policy, PrototypeSpace
 
 
 @dataclass(frozen=True)
-class DynamicsConfig(Checked):
+class DynamicsConfig(ObjectiveConfig):
     """What every objective with a transition model P has. "Table" is the paper's "CBM list of hyperparameters"."""
 
     laptop_episodes: ClassVar[int] = 4  # `agent.batch_episodes` in the preset `laptop`

@@ -11,13 +11,13 @@ from torch import Tensor, nn
 
 from cbm.learning.nets import GaussianTransition, RandomState, initialise
 from cbm.learning.ops import gaussian_loss
+from cbm.schema.methods import ObjectiveConfig
 from cbm.schema.ranges import Share, Weight, Width
-from cbm.schema.tree import Checked
 from cbm.types import Losses, Metrics, Objective, Policy
 
 
 @dataclass(frozen=True)
-class DBCConfig(Checked):
+class DBCConfig(ObjectiveConfig):
     """Defaults follow the code of DBC's authors."""
 
     discount: Share = 0.99

@@ -11,13 +11,13 @@ from torch import Tensor, nn
 
 from cbm.learning.nets import GaussianTransition, RandomState
 from cbm.learning.ops import cosine, gaussian_loss
+from cbm.schema.methods import ObjectiveConfig
 from cbm.schema.ranges import Range, Share, Width
-from cbm.schema.tree import Checked
 from cbm.types import Losses, Metrics, Objective, Policy
 
 
 @dataclass(frozen=True)
-class SimSRConfig(Checked):
+class SimSRConfig(ObjectiveConfig):
     """Defaults follow SimSR's authors."""
 
     discount: Share = 0.99

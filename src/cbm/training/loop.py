@@ -256,7 +256,8 @@ def _updates_due(agent_step: int, config: RunConfig) -> int:
     since, rate = agent_step - first, config.updates_per_agent_step
     if since < 0:
         return 0
-    return config.first_updates + int(since * rate) if config.first_updates else int((since + 1) * rate)
+    at_once = config.agent.first_updates
+    return at_once + int(since * rate) if at_once else int((since + 1) * rate)
 
 
 def _steps_to_update(at: Counters, config: RunConfig) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cbm.agents.base import ActorCritic, AgentConfig, Setup, as_actions, make_encoder, seeded
+from cbm.agents.base import ActorCritic, ActorCriticConfig, Setup, as_actions, make_encoder, seeded
 from cbm.agents.released.cbm import ReleasedCBM
 from cbm.agents.released.windows import REWARDS, sample_windows
 from cbm.agents.sac import Temperature
@@ -25,7 +25,7 @@ from cbm.types import Batch, Metrics
 
 
 @dataclass(frozen=True)
-class ReleasedConfig(AgentConfig):
+class ReleasedConfig(ActorCriticConfig):
     """Sizes and rates, which are those of the paper's table; what makes it the authors' code has no setting."""
 
     prototypes: Annotated[int, Range(2, 65_536)] = 128

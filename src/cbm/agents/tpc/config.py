@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
 from cbm.errors import CBMError
+from cbm.schema.methods import AgentConfig
 from cbm.schema.ranges import Count, CountOrZero, Positive, Range, Share, Weight, Width
-from cbm.schema.tree import Checked
 
 
 @dataclass(frozen=True)
-class TPCConfig(Checked):
+class TPCConfig(AgentConfig):
     """Defaults follow TPC's authors."""
 
     prefill: ClassVar[int] = 5_000  # training.seed_steps, unless a run says otherwise (TPC)
@@ -83,7 +83,10 @@ class TPCConfig(Checked):
     def first_updates(self) -> int:
         return self.model_first
 
-    def laptop(self) -> TPCConfig:
+    def updates_per_agent_step(self, action_repeat: int) -> float:
+        return self.updates_per_env_step * action_repeat
+
+    def laptop(self) -> Self:
         """For two cores: a fiftieth of the frames per update, smaller networks, and a policy that learns from that.
 
         Each code is compared with all steps of all sequences, since there are few; rewards weigh as much in the model
