@@ -7,7 +7,7 @@ const KEY_OF = {
   seed: (run) => run.seed,
   state: (run) => run.state,
 };
-const FILTERS = [["task", "Task"], ["method", "Method"], ["distraction", "Distraction"], ["split", "Videos"], ["seed", "Seed"], ["state", "State"]];
+const FILTERS = [["task", "Task"], ["method", "Method"], ["distraction", "Distraction"], ["split", "Split"], ["seed", "Seed"], ["state", "State"]];
 const SECTIONS = [["curves", "Curves"], ["final", "Returns"], ["inside", "Inside"], ["embedding", "t-SNE"], ["films", "Films"], ["pictures", "Galleries"], ["runs", "Runs"], ["compare", "Differences"], ["left-out", "Left out"]];
 
 const page = {

@@ -236,8 +236,8 @@ class Final {
       return ["train", "unseen"].filter((split) => !page.filters.split.has(split) && here.some((run) => run.returns[split])).map((split) => this.row(here, split, methods));
     });
     this.section.hidden = !rows.length;
-    this.csv = [csv_line(["task", "distraction", "videos", "method", "mean", "std", "iqm", "runs", "paper", "paper_std"]), ...rows.flatMap((row) => row.csv)].join("\n") + "\n";
-    const head = el("tr", {}, el("th", { scope: "col" }, "task"), el("th", { scope: "col" }, "videos"), ...methods.map((method) => el("th", { scope: "col", class: "method" }, swatch(page.look(method)), el("br"), method)));
+    this.csv = [csv_line(["task", "distraction", "split", "method", "mean", "std", "iqm", "runs", "paper", "paper_std"]), ...rows.flatMap((row) => row.csv)].join("\n") + "\n";
+    const head = el("tr", {}, el("th", { scope: "col" }, "task"), el("th", { scope: "col" }, "split"), ...methods.map((method) => el("th", { scope: "col", class: "method" }, swatch(page.look(method)), el("br"), method)));
     this.table.replaceChildren(el("thead", {}, head), el("tbody", {}, ...rows.map((row) => row.node)));
   }
 
