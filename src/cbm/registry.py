@@ -20,7 +20,7 @@ class Registry(UserDict[str, T]):
     So a package that does not load does no harm until one of its names is used.
     """
 
-    def __init__(self, group: str, entry: type[Any], own: Mapping[str, T]) -> None:
+    def __init__(self, group: str, entry: type, own: Mapping[str, T]) -> None:
         table: dict[str, Any] = dict(own)
         for point in entry_points(group=group):
             if point.name in table:
@@ -49,7 +49,7 @@ class Registry(UserDict[str, T]):
             raise CBMError(f"{here} {problem}")
         return value
 
-    def _problem(self, value: Any) -> str | None:
+    def _problem(self, value: object) -> str | None:
         """What is wrong with an entry of another package."""
         if isinstance(value, self._entry):
             return None
@@ -59,7 +59,7 @@ class Registry(UserDict[str, T]):
 class ClassRegistry(Registry[type[T]]):
     """A table of classes: its entry points name a subclass of `entry`."""
 
-    def _problem(self, value: Any) -> str | None:
+    def _problem(self, value: object) -> str | None:
         if isinstance(value, type) and issubclass(value, self._entry):
             return None
         return f"must be a subclass of {self._entry.__name__}, not {value!r}"

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 if TYPE_CHECKING:
     from cbm.agents.controller import Controller
+    from cbm.learning.nets import DeterministicActor, GaussianActor
     from cbm.replay import Replay
 
 Metrics = dict[str, Tensor]  # detached scalars; `.item()` is the logger's business
@@ -191,6 +192,14 @@ class Deployable(Protocol):
     def controller(self) -> Controller:
         """The networks that act, as one module."""
         ...
+
+
+@runtime_checkable
+class Carries(Protocol):
+    """An agent that may carry an objective, for analyses."""
+
+    objective: Objective | None
+    actor: DeterministicActor | GaussianActor
 
 
 @runtime_checkable

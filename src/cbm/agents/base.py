@@ -70,8 +70,6 @@ class ActorCriticConfig(AgentConfig):
     """Draw each batch from at most this many episodes, chosen anew for each batch; 0: from all. What distinguishes
     episodes, such as the background, then distinguishes few members of a batch, and a contrastive loss has to look at
     the rest."""
-    mixed_precision: bool = False
-    """Run convolutions in bfloat16: faster on processors that support it (see `cbm doctor`). Untested on CUDA."""
 
     def laptop(self) -> Self:
         """For two cores: smaller networks and batches, fewer updates, and a higher rate to make up for them.

@@ -6,7 +6,6 @@ import hashlib
 import multiprocessing
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -164,7 +163,7 @@ def _make_step_close(index: int) -> None:
             step()
 
 
-def _stepper(env: Env, seed: int = 0) -> Callable[[], Any]:
+def _stepper(env: Env, seed: int = 0) -> Callable[[], np.ndarray]:
     """Each call takes one agent step with a random action; when an episode ends, the next begins."""
     env.reset(seed=seed)
     env.action_space.seed(seed)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from cbm.config import RunConfig, effect_of, make_config
 from cbm.schema.tree import Effect
@@ -14,8 +14,8 @@ REFERENCE = "drqv2+cbm"
 class Difference(NamedTuple):
     """A setting that the run and the reference both have, with different values."""
 
-    own: Any
-    reference: Any
+    own: object
+    reference: object
 
 
 def differences(config: RunConfig) -> dict[str, Difference]:

@@ -196,7 +196,7 @@ def make_config(
     env: EnvConfig | None = None,
     preset: str = "paper",
     seed: int = 0,
-    overrides: Mapping[str, Any] | Iterable[tuple[str, Any]] = (),
+    overrides: Mapping[str, object] | Iterable[tuple[str, object]] = (),
 ) -> RunConfig:
     """The configuration of a run: a preset for an agent on an environment, with some settings changed.
 
@@ -226,7 +226,7 @@ def make_config(
     return config
 
 
-def changed_in_passing(config: RunConfig, overrides: Mapping[str, Any]) -> RunConfig:
+def changed_in_passing(config: RunConfig, overrides: Mapping[str, object]) -> RunConfig:
     """With dotted `overrides` of a run that has begun: only of settings that change no result."""
     allowed = sorted(name for name, effect in _EFFECTS.items() if effect == Effect.NOTHING)
     for key, value in overrides.items():

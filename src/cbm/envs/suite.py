@@ -49,7 +49,7 @@ class SuiteEnv(gym.Env[np.ndarray, np.ndarray]):
         renderer: str = "fast",
         render_mode: str | None = None,
         camera_id: int | str | None = None,
-        task_kwargs: Mapping[str, Any] | None = None,
+        task_kwargs: Mapping[str, bool | int | float | str] | None = None,
     ) -> None:
         if action_repeat < 1:
             raise CBMError(f"action_repeat must be at least 1; got {action_repeat}.")
@@ -202,7 +202,7 @@ def _is_unit(spec: Any) -> bool:
     return bool(unit or (spec.maximum - spec.minimum > 1e6).any())
 
 
-def _load(task: Task, task_kwargs: Mapping[str, Any]) -> Any:
+def _load(task: Task, task_kwargs: Mapping[str, object]) -> Any:
     """The dm_control environment, without its warnings about its own XML files."""
     constructor = getattr(dm_suite, task.domain).SUITE[task.task]
     known = [name for name in inspect.signature(constructor).parameters if name not in ("random", "environment_kwargs")]

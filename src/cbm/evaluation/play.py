@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from cbm.config import RunConfig
     from cbm.types import Acts, Agent
+
+Result = TypeVar("Result", covariant=True)
 
 
 class Interrupted(Exception):
@@ -32,13 +34,13 @@ class EpisodeSpec:
         return play(agent, env, self, env_step)
 
 
-class Work(Protocol):
+class Work(Protocol[Result]):
     """A job for a worker: something that is found out by playing in an environment of this split."""
 
     @property
     def split(self) -> str: ...
 
-    def run(self, agent: Agent, env: gym.Env, env_step: int) -> Any: ...
+    def run(self, agent: Agent, env: gym.Env, env_step: int) -> Result: ...
 
 
 @dataclass(frozen=True)

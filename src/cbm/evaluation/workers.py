@@ -16,7 +16,7 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from cbm.errors import CBMError
 from cbm.evaluation.play import Interrupted, Work
@@ -24,8 +24,19 @@ from cbm.system import child
 
 if TYPE_CHECKING:
     import gymnasium as gym
+    import numpy as np
 
+    from cbm.runs.state_tree import Json
     from cbm.types import Agent
+
+T = TypeVar("T")
+
+
+class Weights(NamedTuple):
+    """The state of an agent on its way to a worker, as `state_tree.pack` makes it."""
+
+    skeleton: Json
+    arrays: dict[str, np.ndarray]
 
 
 class Workers:
@@ -48,11 +59,11 @@ class Workers:
     def play(
         self,
         state: Mapping[str, Any],
-        jobs: Sequence[Work],
+        jobs: Sequence[Work[T]],
         env_step: int,
         stop: Callable[[], bool] = lambda: False,
-        done: Callable[[int, Any], None] = lambda index, result: None,
-    ) -> list[Any]:
+        done: Callable[[int, T], None] = lambda index, result: None,
+    ) -> list[T]:
         """The results of all jobs, in order, played by an agent with this state (an `EpisodeSpec` gives an `Episode`).
 
         `done` is called with the index and result of each job as soon as it is finished.
@@ -62,11 +73,11 @@ class Workers:
         self.start()
         skeleton, tensors = pack({**state, "optimizers": {}})
         # Arrays are copied into the pipe. PyTorch would pass tensors as open files, which outlive a killed process.
-        weights = (skeleton, {name: tensor.numpy() for name, tensor in tensors.items()})
+        weights = Weights(skeleton, {name: tensor.numpy() for name, tensor in tensors.items()})
         if self._count == 0:
             return self._play_here(weights, jobs, env_step, stop, done)
         waiting = list(enumerate(jobs))
-        results: dict[int, Any] = {}
+        results: dict[int, T] = {}
         busy: set[Connection] = set()
 
         def hand_out(link: Connection) -> None:
@@ -78,7 +89,7 @@ class Workers:
 
         try:
             for link in self._links:
-                link.send(("weights", *weights))
+                link.send(("weights", weights))
                 hand_out(link)
             while busy:
                 if stop():
@@ -100,12 +111,12 @@ class Workers:
 
     def _play_here(
         self,
-        weights: Any,
-        jobs: Sequence[Work],
+        weights: Weights,
+        jobs: Sequence[Work[T]],
         env_step: int,
         stop: Callable[[], bool],
-        done: Callable[[int, Any], None],
-    ) -> list[Any]:
+        done: Callable[[int, T], None],
+    ) -> list[T]:
         if self._local is None:
             self._local = _Player(self._config)
         episodes = []
@@ -130,7 +141,7 @@ def serve(handle: int) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a scheduler sends it to every process of a job; the parent decides
     link = Connection(handle)
     player: _Player | None = None
-    weights: Any = None
+    weights: Weights | None = None
     while True:
         try:
             message = link.recv()
@@ -142,11 +153,12 @@ def serve(handle: int) -> None:
                 player.prepare("train")
             continue
         if message[0] == "weights":
-            weights = message[1:]
+            weights = message[1]
             continue
         _, env_step, index, job = message
         try:
             assert player is not None
+            assert weights is not None
             link.send((index, player.play(weights, job, env_step)))
         except CBMError as error:
             link.send((index, str(error)))
@@ -165,7 +177,7 @@ class _Player:
         self._config = from_json(config)
         self._envs: dict[str, gym.Env] = {}
         self._agent: Agent | None = None
-        self._loaded: Any = None
+        self._loaded: Weights | None = None
 
     def prepare(self, split: str) -> gym.Env:
         from cbm.config.build import Shapes, make_environment, make_run_agent
@@ -176,7 +188,7 @@ class _Player:
             self._agent = make_run_agent(self._config, Shapes.of(self._envs[split]))
         return self._envs[split]
 
-    def play(self, weights: Any, job: Work, env_step: int) -> Any:
+    def play(self, weights: Weights, job: Work[T], env_step: int) -> T:
         import torch
 
         from cbm.config.build import load_weights, one_thread
@@ -186,8 +198,8 @@ class _Player:
         assert self._agent is not None
         if self._loaded is not weights:
             self._loaded = weights
-            skeleton, arrays = weights
-            load_weights(self._agent, unpack(skeleton, {name: torch.from_numpy(a) for name, a in arrays.items()}))
+            tensors = {name: torch.from_numpy(array) for name, array in weights.arrays.items()}
+            load_weights(self._agent, unpack(weights.skeleton, tensors))
         with one_thread():
             return job.run(self._agent, env, env_step)
 

@@ -155,7 +155,7 @@ def _mean(values: Sequence[float]) -> float | None:
     return math.fsum(values) / len(values) if values else None
 
 
-def rounded(value: Any, digits: int = 5) -> float | int | None:
+def rounded(value: object, digits: int = 5) -> float | int | None:
     """`digits` significant digits: five are more than a screen shows. None if it is not a number."""
     if not is_number(value):
         return None

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 from cbm.report.data import final_return, rounded, run_id
 from cbm.runs.labels import Labels
@@ -46,6 +46,19 @@ POSTER_TYPE = "image/webp"
 TYPES = {".mp4": "video/mp4", ".png": "image/png", ".svg": "image/svg+xml"}
 
 
+class About(TypedDict, total=False):
+    """What the page needs to know to show a medium."""
+
+    type: str
+    caption: str  # of a figure
+    step: int  # of a film
+    poster: str  # of a film: the address of a still
+    width: int  # of a frame on a sheet of them
+    height: int
+    columns: int
+    count: int
+
+
 @dataclass(frozen=True)
 class Medium:
     """One film, picture, sheet of frames or embedding of a run."""
@@ -56,7 +69,7 @@ class Medium:
     path: Path
     root: Path  # of its run
     type: str
-    about: Mapping[str, Any] = field(default_factory=dict)  # what the page needs to know to show it
+    about: About = field(default_factory=lambda: About())
 
     @property
     def key(self) -> str:
@@ -78,7 +91,7 @@ class Embedded:
     """The media that a page contains, by key; what did not fit, and what could not be read."""
 
     texts: Mapping[str, str]
-    about: Mapping[str, Mapping[str, Any]]  # what shrinking changed and stills of films, by key
+    about: Mapping[str, About]  # what shrinking changed and stills of films, by key
     left_out: Sequence[Medium]
     problems: Sequence[Problem]
 
@@ -109,22 +122,22 @@ def media_of(run: Run, problems: list[Problem]) -> list[Medium]:
     return found
 
 
-def _film_step(path: Path) -> dict[str, Any]:
+def _film_step(path: Path) -> About:
     match = re.search(r"(\d{6,})$", path.stem)
     return {} if match is None else {"step": int(match.group(1))}
 
 
-def _sheet_layout(path: Path, root: Path, problems: list[Problem]) -> dict[str, int] | None:
+def _sheet_layout(path: Path, root: Path, problems: list[Problem]) -> About | None:
     """How many frames are on the sheet, their size, and the number of columns."""
     try:
         layout = read_object(path, root)
-        numbers = {name: int(layout[name]) for name in ("width", "height", "columns", "count")}
-        if min(numbers.values()) < 1:
+        width, height, columns, count = (int(layout[name]) for name in ("width", "height", "columns", "count"))
+        if min(width, height, columns, count) < 1:
             raise ValueError
     except (Unreadable, ValueError, TypeError, KeyError):
         problems.append(Problem(path, "does not say where the frames are (width, height, columns, count); left out"))
         return None
-    return numbers
+    return {"width": width, "height": height, "columns": columns, "count": count}
 
 
 def read_embedding(data: bytes) -> str:
@@ -137,7 +150,7 @@ def read_embedding(data: bytes) -> str:
     if not rows:
         raise ValueError("has no points (columns x and y)")
     names = sorted({row.get("background") or "" for row in rows})
-    columns: dict[str, Any] = {
+    columns: dict[str, list[str] | list[int] | list[float | int | None]] = {
         "x": [_number(row["x"], 4) for row in rows],
         "y": [_number(row["y"], 4) for row in rows],
         "prototype": [1 if row.get("kind") == "prototype" else 0 for row in rows],
@@ -151,17 +164,17 @@ def read_embedding(data: bytes) -> str:
     return json.dumps(columns, separators=(",", ":"), allow_nan=False)
 
 
-def _number(text: Any, digits: int) -> float | int | None:
+def _number(text: str | None, digits: int) -> float | int | None:
     try:
-        return rounded(float(text), digits)
-    except (TypeError, ValueError):
+        return rounded(float(text or ""), digits)
+    except ValueError:
         return None
 
 
 def embed(media: Sequence[Medium], runs: Sequence[Run], labels: Sequence[Labels], budget: int) -> Embedded:
     """The media that fit into `budget` bytes of page."""
     texts: dict[str, str] = {}
-    about: dict[str, Mapping[str, Any]] = {}
+    about: dict[str, About] = {}
     left_out: list[Medium] = []
     problems: list[Problem] = []
     whole = sum(_text_size(medium) for medium in media) <= budget
@@ -220,14 +233,15 @@ def _by_importance(media: Sequence[Medium], runs: Sequence[Run], labels: Sequenc
     return [medium for *_, medium in sorted(order, key=lambda entry: entry[:2])]
 
 
-def _content(medium: Medium, shrink: bool) -> tuple[bytes | str, Mapping[str, Any]]:
+def _content(medium: Medium, shrink: bool) -> tuple[bytes | str, About]:
     """The bytes of a medium (JSON for an embedding), and what else the page must know."""
     if medium.kind == "tsne":
         return read_embedding(medium.read()), {}
     if medium.kind == "film":
         data = medium.read()
-        still = poster(data)
-        about = {} if still is None else {"poster": f"data:{POSTER_TYPE};base64,{base64.b64encode(still).decode()}"}
+        about: About = {}
+        if (still := poster(data)) is not None:
+            about["poster"] = f"data:{POSTER_TYPE};base64,{base64.b64encode(still).decode()}"
         return shrink_film(data) if shrink and len(data) > _SMALL_FILM else data, about
     if medium.type == TYPES[".svg"]:
         return medium.read(), {}
@@ -275,7 +289,7 @@ def shrink_film(data: bytes) -> bytes:
     return small if len(small) < len(data) else data
 
 
-def _picture(medium: Medium, shrink: bool) -> tuple[bytes, Mapping[str, Any]]:
+def _picture(medium: Medium, shrink: bool) -> tuple[bytes, About]:
     from PIL import Image
 
     data = medium.read()
@@ -286,13 +300,13 @@ def _picture(medium: Medium, shrink: bool) -> tuple[bytes, Mapping[str, Any]]:
             image.load()  # fails here, not in the page, if the picture is half-written
             if not shrink:
                 return data, {}
-            changed: dict[str, Any] = {"type": "image/webp"}
+            changed: About = {"type": "image/webp"}
             if medium.kind == "frames":
                 about = medium.about
                 scale = min(1.0, _FRAME / max(about["width"], about["height"]))
-                changed |= {side: max(1, round(about[side] * scale)) for side in ("width", "height")}
-                rows = math.ceil(about["count"] / about["columns"])
-                size = (changed["width"] * about["columns"], changed["height"] * rows)
+                width, height = (max(1, round(side * scale)) for side in (about["width"], about["height"]))
+                changed |= {"width": width, "height": height}
+                size = (width * about["columns"], height * math.ceil(about["count"] / about["columns"]))
             else:
                 scale = min(1.0, _PICTURE_WIDTH / image.width)
                 size = (round(image.width * scale), max(1, round(image.height * scale)))

@@ -69,8 +69,8 @@ def export(
     chosen = _format(path, format)
     check_output(path)
     report("reading the run")
-    rounded = bool(getattr(read_config(find_run(run).config).agent, "mixed_precision", False))
-    config, agent, env_step = load_run(run, settings={"mixed_precision": False, "compile": False})
+    rounded = read_config(find_run(run).config).agent.mixed_precision
+    config, agent, env_step = load_run(run, full_precision=True)
     difference = export_agent(agent, config, env_step, path, chosen, report)
     return Exported(path, config, env_step, difference, rounded)
 

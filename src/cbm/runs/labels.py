@@ -126,7 +126,7 @@ def distraction_label(run: Run) -> str:
     return ", ".join(parts)
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{name} {_shown(item)}" for name, item in value.items())
     return ",".join(map(_shown, value)) if isinstance(value, list | tuple) else str(value)

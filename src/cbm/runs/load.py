@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -47,16 +46,14 @@ def find_run(name: Path | str) -> RunDir:
     return run
 
 
-def load_run(
-    directory: Path | str, device: str = "cpu", settings: Mapping[str, Any] | None = None
-) -> tuple[RunConfig, Agent, int]:
+def load_run(directory: Path | str, device: str = "cpu", full_precision: bool = False) -> tuple[RunConfig, Agent, int]:
     """Configuration, agent and environment step of a run's newest checkpoint.
 
-    `settings` replace those of the agent, where it has them. They must not change its weights.
+    With `full_precision` an agent that learned in bfloat16 acts in 32 bits.
     """
     config, env_step, state = load_checkpoint(find_run(directory))
-    known = {name: value for name, value in (settings or {}).items() if hasattr(config.agent, name)}
-    config = replace(config, agent=replace(config.agent, **known))
+    if full_precision:
+        config = replace(config, agent=replace(config.agent, mixed_precision=False))
     obs, action = state["shapes"]
     agent = make_run_agent(config, Shapes(tuple(obs), action), device)
     load_weights(agent, state["agent"])

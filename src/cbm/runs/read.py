@@ -324,16 +324,16 @@ def _parse_lines(
     return good, found.cut, found.broken, odd
 
 
-def _is_count(value: Any) -> bool:
+def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 53
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: object) -> bool:
     """Whether it is a number that a figure can show."""
     return isinstance(value, int | float) and not isinstance(value, bool) and -1e300 < value < 1e300
 
 
-def _is_line(line: Any) -> bool:
+def _is_line(line: object) -> bool:
     return isinstance(line, dict) and _is_count(line.get("env_step"))
 
 

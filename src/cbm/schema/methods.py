@@ -23,6 +23,8 @@ class AgentConfig(Checked):
     """Learning rate of Adam, for everything (Table)."""
     feature_dim: Width = 50
     """Length of a latent (Table)."""
+    mixed_precision: bool = False
+    """Run convolutions in bfloat16: faster on processors that support it (see `cbm doctor`). Untested on CUDA."""
 
     def laptop(self) -> Self:
         """The same method at a size for two cores."""

@@ -164,7 +164,7 @@ def parse(hint: Any, text: str, key: str) -> Any:
     raise BadSetting(_mismatch(hint, text, key))
 
 
-def as_text(value: Any) -> str:
+def as_text(value: object) -> str:
     """A value as it would be typed: `true`, `none`, `2,2,1,1`, `time_limit=5`."""
     if isinstance(value, Mapping):
         return ",".join(f"{name}={as_text(item)}" for name, item in value.items())
@@ -175,7 +175,7 @@ def as_text(value: Any) -> str:
     return str(value)
 
 
-def override(config: T, key: str, to: Any, _at: str = "") -> T:
+def override(config: T, key: str, to: object, _at: str = "") -> T:
     """`config` with the value at a dotted `key` replaced by `to`, which is parsed if it is a string."""
     name, _, rest = key.partition(".")
     path = f"{_at}.{name}" if _at else name
@@ -218,7 +218,7 @@ def describe(hint: Any) -> str:
     return _WORDS.get(hint) or getattr(hint, "__name__", None) or str(hint).replace("typing.", "")
 
 
-def _mismatch(hint: Any, value: Any, key: str) -> str:
+def _mismatch(hint: Any, value: object, key: str) -> str:
     shown = repr(value)
     return f"{key} must be {describe(hint)}, not {shown if len(shown) < 80 else f'{shown[:80]} ...'}."
 

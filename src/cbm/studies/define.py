@@ -225,12 +225,12 @@ def _resolve(study: Study, scale: Scale, cell: Cell, seed: int, typed: Iterable[
     return config
 
 
-def _override(config: RunConfig, name: str, value: Any) -> RunConfig:
+def _override(config: RunConfig, name: str, value: object) -> RunConfig:
     return override(config, name, as_text(value))
 
 
 def _has(config: RunConfig, name: str) -> bool:
-    part: Any = config
+    part: object = config
     for word in name.split("."):
         if not hasattr(part, word):
             return False

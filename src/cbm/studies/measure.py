@@ -11,11 +11,14 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from cbm.studies.define import Plan, PlannedRun
 from cbm.studies.store import State
 from cbm.system.cores import cores
+
+if TYPE_CHECKING:
+    from cbm.config import RunConfig
 
 _STEPS, _STORED = 20, 400  # agent steps in an environment; made-up steps in replay
 _SECONDS, _UPDATES = 3.0, 5  # limits for the updates of one method; there is at least one
@@ -134,7 +137,7 @@ def _whole(run: PlannedRun, step: float, act: float, update: float) -> float:
     return steps * (step + act) + updates * update + episodes * 1000 / repeat * (step + act)
 
 
-def _config(run: PlannedRun) -> Any:
+def _config(run: PlannedRun) -> RunConfig:
     from cbm.config import from_json
 
     return from_json(run.config)

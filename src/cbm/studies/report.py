@@ -47,7 +47,7 @@ class FinalReturns:
         """Over seeds, unbiased; None if there is only one."""
         return float(np.std(self.returns, ddof=1)) if len(self.returns) > 1 else None
 
-    def cells(self) -> list[Any]:
+    def cells(self) -> list[object]:
         """For final.csv."""
         std = "" if self.std is None else f"{self.std:.2f}"
         returns = " ".join(f"{value:.2f}" for value in self.returns)

@@ -23,7 +23,7 @@ class JsonLines:
         self._handle = open_file(path, root, os.O_RDWR | os.O_CREAT | os.O_APPEND)
         self._hash = hashlib.sha256(self._read(self.length))
 
-    def append(self, line: Mapping[str, Any]) -> None:
+    def append(self, line: Mapping[str, object]) -> None:
         data = (json.dumps(line) + "\n").encode()
         self._hash.update(data)
         while data:  # a nearly full disk takes part of it, then fails with ENOSPC on the rest

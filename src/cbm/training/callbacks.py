@@ -115,7 +115,7 @@ class Callbacks:
     def __init__(self, callbacks: Sequence[Callback], run: LiveRun, random: RandomStates) -> None:
         self._callbacks, self._run, self._random = callbacks, run, random
 
-    def __call__(self, method: str, *args: Any) -> None:
+    def __call__(self, method: str, *args: object) -> None:
         """Call `method` of every callback that defines it."""
         wanted = [each for each in self._callbacks if getattr(type(each), method) is not getattr(Callback, method)]
         if wanted:

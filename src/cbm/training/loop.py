@@ -85,7 +85,7 @@ def resume(
     out: Path | str,
     *,
     total_steps: int | None = None,
-    overrides: Mapping[str, Any] | None = None,
+    overrides: Mapping[str, object] | None = None,
     callbacks: Sequence[Callback] = (),
     wandb: bool = False,
     quiet: bool = False,

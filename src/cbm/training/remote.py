@@ -39,7 +39,7 @@ class RemoteStepper:
                 raise
         return self._shapes
 
-    def ask(self, what: str, *args: Any) -> None:
+    def ask(self, what: str, *args: object) -> None:
         try:
             self._link.send((what, args))
         except OSError as error:
@@ -62,7 +62,7 @@ class RemoteStepper:
         code = self._process.poll()
         return CBMError(f"the collecting process died (exit code {code}). Is the machine out of memory?")
 
-    def _call(self, what: str, *args: Any) -> Any:
+    def _call(self, what: str, *args: object) -> Any:
         self.ask(what, *args)
         return self.answer()
 
@@ -75,7 +75,7 @@ class RemoteStepper:
     def mark(self) -> dict[str, Any]:
         return self._call("mark")
 
-    def restore(self, *args: Any) -> None:
+    def restore(self, *args: object) -> None:
         self._call("restore", *args)
 
     def follow(self, weights: list[np.ndarray]) -> None:

@@ -71,8 +71,6 @@ class TPCConfig(AgentConfig):
     """Initial standard deviation of the actor, before its tanh (Dreamer, which TPC builds on)."""
     exploration: Weight = 0.3
     """Standard deviation of the noise added to actions in training, on top of the actor's own (TPC)."""
-    mixed_precision: bool = False
-    """Run convolutions in bfloat16: faster on processors that support it (see `cbm doctor`). Untested on CUDA."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

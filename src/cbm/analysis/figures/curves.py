@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from matplotlib.legend import Legend
 
 from cbm.analysis import scores
 from cbm.analysis.figures.style import plt, save, style, thousands
@@ -63,8 +63,8 @@ def draw_curves(groups: Sequence[Group], folder: Path, name: str) -> list[Path]:
     figure, axes = plt.subplots(
         len(columns), len(splits), figsize=(5.2 * len(splits), 3.4 * len(columns)), sharey="row", squeeze=False
     )
-    rows: list[list[Any]] = []
-    legends: list[Any] = []
+    rows: list[list[object]] = []
+    legends: list[Legend] = []
     for line, (task, distraction) in zip(axes, columns, strict=True):
         own = [group for group in groups if group.column == (task, distraction)]
         for axis, split in zip(line, splits, strict=True):
@@ -92,7 +92,7 @@ def draw_curves(groups: Sequence[Group], folder: Path, name: str) -> list[Path]:
     return save(figure, folder, name, header, rows)
 
 
-def _draw_group(axis: Any, group: Group, split: str, index: int) -> list[list[Any]]:
+def _draw_group(axis: plt.Axes, group: Group, split: str, index: int) -> list[list[object]]:
     look = style(index)
     steps, values = group.curve(split)
     estimates = [scores.estimate([row]) for row in values]
@@ -112,11 +112,11 @@ def _draw_group(axis: Any, group: Group, split: str, index: int) -> list[list[An
     ]
 
 
-def _draw_references(axis: Any, groups: Sequence[Group], split: str) -> None:
+def _draw_references(axis: plt.Axes, groups: Sequence[Group], split: str) -> None:
     """Random actions (the episodes of the seed steps), and what the paper reached after 500K steps."""
     chance = [value for group in groups for run in group.runs for value in run.random_returns]
     if chance:
-        axis.axhline(np.mean(chance), color="0.6", lw=1, label=f"random actions ({len(chance)} episodes)")
+        axis.axhline(float(np.mean(chance)), color="0.6", lw=1, label=f"random actions ({len(chance)} episodes)")
     for index, entry in enumerate(published(*groups[0].column, split)):
         axis.axhline(entry.mean, color="0.35", lw=0.9, ls=(0, (1 + 2 * index, 2)), label=reference_name(entry))
 
@@ -182,8 +182,8 @@ def _runs(tasks: list[np.ndarray]) -> str:
     return " + ".join(str(len(task)) for task in tasks)
 
 
-def _draw_iqm(axis: Any, now: ScoresSoFar) -> list[list[Any]]:
-    rows = []
+def _draw_iqm(axis: plt.Axes, now: ScoresSoFar) -> list[list[object]]:
+    rows: list[list[object]] = []
     for index, (method, tasks) in enumerate(now.scores.items()):
         found = scores.estimate(tasks)
         _interval(axis, index, found, index)
@@ -194,10 +194,10 @@ def _draw_iqm(axis: Any, now: ScoresSoFar) -> list[list[Any]]:
     return rows
 
 
-def _draw_profiles(axis: Any, now: ScoresSoFar) -> list[list[Any]]:
+def _draw_profiles(axis: plt.Axes, now: ScoresSoFar) -> list[list[object]]:
     highest = max(float(task.max()) for tasks in now.scores.values() for task in tasks)
     levels = np.linspace(0.0, 1.05 * highest, 101)
-    rows = []
+    rows: list[list[object]] = []
     for index, (method, tasks) in enumerate(now.scores.items()):
         share, band = scores.profile(tasks, levels), scores.profile_band(tasks, levels)
         axis.plot(levels, share, label=method, lw=1.6, **style(index).line() | {"markevery": (3 * index, 20)})
@@ -212,8 +212,8 @@ def _draw_profiles(axis: Any, now: ScoresSoFar) -> list[list[Any]]:
     return rows
 
 
-def _draw_improvement(axis: Any, now: ScoresSoFar) -> list[list[Any]]:
-    rows, names = [], []
+def _draw_improvement(axis: plt.Axes, now: ScoresSoFar) -> list[list[object]]:
+    rows, names = list[list[object]](), []
     methods = list(now.scores)
     pairs = [(x, y) for i, x in enumerate(methods) for y in methods[i + 1 :]]
     for index, (x, y) in enumerate(pairs):
@@ -232,7 +232,7 @@ def _draw_improvement(axis: Any, now: ScoresSoFar) -> list[list[Any]]:
     return rows
 
 
-def _draw_efficiency(axis: Any, groups: Sequence[Group], split: str, level: float) -> list[list[Any]]:
+def _draw_efficiency(axis: plt.Axes, groups: Sequence[Group], split: str, level: float) -> list[list[object]]:
     """Environment steps until an evaluation reached `level`, one marker per run; hollow if it never did."""
     methods = list(dict.fromkeys(group.method for group in groups))
     rows, names = [], []
@@ -253,12 +253,12 @@ def _draw_efficiency(axis: Any, groups: Sequence[Group], split: str, level: floa
     return rows
 
 
-def _interval(axis: Any, y: int, found: scores.Estimate, look: int) -> None:
-    if found.low is not None:
+def _interval(axis: plt.Axes, y: int, found: scores.Estimate, look: int) -> None:
+    if found.low is not None and found.high is not None:
         axis.plot([found.low, found.high], [y, y], color=style(look).color, lw=5, alpha=0.35, solid_capstyle="butt")
     axis.plot(found.value, y, style(look).marker, color=style(look).color, ms=6)
 
 
-def _names(axis: Any, names: list[str]) -> None:
+def _names(axis: plt.Axes, names: list[str]) -> None:
     axis.set_yticks(range(len(names)), names)
     axis.set_ylim(len(names) - 0.5, -0.5)

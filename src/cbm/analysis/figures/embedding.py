@@ -76,7 +76,7 @@ def draw_tsne(subject: Subject, folder: Path) -> list[Path]:
     actors = np.where(probe.by_agent, "agent", "random actions")
     columns = (xy[:, 0], xy[:, 1], value, probe.background, probe.step, np.arange(len(chosen)), probe.episode)
     cells = zip(*(column.tolist() for column in (*columns, probe.to_go, actors)), strict=True)
-    rows: list[tuple[Any, ...]] = [("observation", *row) for row in cells]
+    rows: list[tuple[object, ...]] = [("observation", *row) for row in cells]
     rows += [("prototype", *map(float, point), *[None] * 7) for point in prototypes]
     written = save(figure, folder, "tsne", header, rows)
     return written + write_sheet(newest_frames(probe.obs), folder / "tsne_frames.png")

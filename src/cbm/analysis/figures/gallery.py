@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -39,7 +38,7 @@ def observations(subject: Subject) -> tuple[np.ndarray, np.ndarray, str]:
     return subject.probe.obs[first], first, "probe"
 
 
-def nearest(subject: Subject, count: int | None = FIRST) -> tuple[list[list[Any]], np.ndarray, str]:
+def nearest(subject: Subject, count: int | None = FIRST) -> tuple[list[list[tuple[int, float]]], np.ndarray, str]:
     """For each prototype a list of (row, similarity); the observations that the rows refer to; and their source."""
     assert subject.space is not None
     obs, _, source = observations(subject)

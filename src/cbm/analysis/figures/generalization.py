@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -52,7 +51,7 @@ def draw_generalization(tested: Sequence[Generalization], folder: Path) -> list[
     figure, axes = plt.subplots(
         1, len(places), figsize=(6.4 * len(places), 0.55 * tallest + 1.6), squeeze=False, layout="constrained"
     )
-    rows: list[list[Any]] = []
+    rows: list[list[object]] = []
     for axis, (task, distraction) in zip(axes[0], places, strict=True):
         names = []
         for index, (agent, own) in enumerate(_methods(tested, (task, distraction)).items()):

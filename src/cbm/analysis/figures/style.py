@@ -36,6 +36,8 @@ matplotlib.rcParams |= {
     "svg.hashsalt": "cbm",  # the same ids in the same figure
 }
 
+Table = Iterable[Sequence[object]]  # rows of cells
+
 
 class Style(NamedTuple):
     """How one method is drawn."""
@@ -67,7 +69,7 @@ def style(index: int) -> Style:
     return Style(STYLES[index % len(STYLES)].color, again.linestyle, again.marker)
 
 
-def save(figure: Figure, folder: Path, name: str, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[Path]:
+def save(figure: Figure, folder: Path, name: str, header: Sequence[str], rows: Table) -> list[Path]:
     """Write `name`.png, .svg and .csv to `folder`, and close the figure."""
     folder.mkdir(parents=True, exist_ok=True)
     pictures = [folder / f"{name}.png", folder / f"{name}.svg"]
@@ -79,7 +81,7 @@ def save(figure: Figure, folder: Path, name: str, header: Sequence[str], rows: I
     return [*pictures, write_csv(folder / f"{name}.csv", header, rows)]
 
 
-def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> Path:
+def write_csv(path: Path, header: Sequence[str], rows: Table) -> Path:
     """Numbers with six digits; None as an empty cell."""
     path.parent.mkdir(parents=True, exist_ok=True)
     text = io.StringIO()

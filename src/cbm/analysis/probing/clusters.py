@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from torch import Tensor
 
 from cbm.objectives.cbm import CBMConfig
-from cbm.types import PrototypeSpace
+from cbm.types import Agent, Carries, PrototypeSpace
 
 PAPER_K = CBMConfig.prototypes  # for agents without prototypes
 _PER_CLUSTER = 4  # k-means makes at most one cluster per this many observations
 
 
-def prototype_space(agent: Any) -> PrototypeSpace | None:
+def prototype_space(agent: Agent) -> PrototypeSpace | None:
     """The prototypes of an agent; None if it has none."""
-    objective = getattr(agent, "objective", None)
-    return None if objective is None else objective.prototype_space(agent.actor.mean)
+    if not isinstance(agent, Carries) or agent.objective is None:
+        return None
+    return agent.objective.prototype_space(agent.actor.mean)
 
 
 @dataclass(frozen=True)
