@@ -18,6 +18,7 @@ from cbm.agents.controller import Reactive
 from cbm.envs.tasks import Noise, Task
 from cbm.errors import CBMError
 from cbm.learning.nets import Critic, DeterministicActor, Encoder, GaussianActor
+from cbm.learning.ops import linear_schedule
 from cbm.learning.optimisation import adams, encoder_optimizer, loss_weights
 from cbm.schema.methods import AgentConfig
 from cbm.schema.ranges import Count, CountOrZero, Length, Range, Width
@@ -155,7 +156,7 @@ def as_actions(action: Tensor, obs: np.ndarray) -> np.ndarray:
 
 
 class ActorCritic(Agent):
-    """An encoder, an actor and two critics on its latents: all but what such an agent does, its `act` and `update`."""
+    """An encoder, an actor and two critics on its latents: all but how it explores, and its `update`."""
 
     acting = ("encoder", "actor")
     encoder: Encoder
@@ -179,6 +180,20 @@ class ActorCritic(Agent):
             **adams(lr, critic=self.critic, actor=self.actor),
         }
         self.weights = loss_weights(self.objective)
+
+    @torch.no_grad()
+    def act(self, obs: np.ndarray, env_step: int = 0, explore: bool = False) -> np.ndarray:
+        z = self.encoder(as_batch(obs, self.device))
+        return as_actions(self.explore(z, env_step) if explore else self.actor.mean(z), obs)
+
+    def explore(self, z: Tensor, env_step: int) -> Tensor:
+        """The actions (N, A) of training for latents (N, D)."""
+        raise NotImplementedError
+
+    def noise(self, env_step: int) -> float:
+        """Standard deviation of the exploration noise of agents whose policy is deterministic."""
+        schedule = self.setup.noise
+        return linear_schedule(schedule.start, schedule.end, schedule.steps, env_step)
 
     @torch.no_grad()
     def encode(self, obs: np.ndarray | Tensor) -> Tensor:

@@ -9,11 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cbm.agents.base import ActorCritic, ActorCriticConfig, Setup, as_actions, as_batch, make_encoder, seeded
+from cbm.agents.base import ActorCritic, ActorCriticConfig, Setup, make_encoder, seeded
 from cbm.learning import chunks
 from cbm.learning.nets import Critic, DeterministicActor, Makes
-from cbm.learning.ops import linear_schedule, noisy_action, soft_update
-from cbm.learning.optimisation import critic_blocked, minimise, shifted, td_loss
+from cbm.learning.ops import noisy_action, soft_update
+from cbm.learning.optimisation import critic_blocked, critic_metrics, minimise, shifted, td_loss
 from cbm.replay import Replay
 from cbm.schema.ranges import Positive, Range, Weight
 from cbm.types import Batch, Losses, Metrics, Objective
@@ -46,17 +46,8 @@ class DrQv2(ActorCritic):
             self.critic = Critic(config.feature_dim, setup.action_dim, config.hidden_dim)
         self.assemble()
 
-    def noise(self, env_step: int) -> float:
-        """Standard deviation of the exploration noise."""
-        schedule = self.setup.noise
-        return linear_schedule(schedule.start, schedule.end, schedule.steps, env_step)
-
-    @torch.no_grad()
-    def act(self, obs: np.ndarray, env_step: int = 0, explore: bool = False) -> np.ndarray:
-        action = self.actor.mean(self.encoder(as_batch(obs, self.device)))
-        if explore:
-            action = noisy_action(action, self.noise(env_step), self.generator)
-        return as_actions(action, obs)
+    def explore(self, z: Tensor, env_step: int) -> Tensor:
+        return noisy_action(self.actor.mean(z), self.noise(env_step), self.generator)
 
     def sample(self, replay: Replay, generator: np.random.Generator) -> Batch:
         """A batch of the kind that `update` needs."""
@@ -84,11 +75,7 @@ class DrQv2(ActorCritic):
         q, target = self.critic(z_critic, batch.action), self.target(batch, z_boot, std)
         losses["critic"] = td_loss(q, target)
         metrics |= minimise(losses, self.weights, ("encoder", "critic"), self.optimizers)
-        metrics |= {
-            "critic/q": q[0].detach().mean(),
-            "critic/target": target.mean(),
-            "z/std": z.detach().std(dim=0).mean(),
-        }
+        metrics |= critic_metrics(q[0], target, z)
 
         if self.updates % config.actor_every == 0:
             with torch.no_grad():

@@ -10,11 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cbm.agents.base import ActorCritic, ActorCriticConfig, Setup, as_actions, as_batch, make_encoder, seeded
+from cbm.agents.base import ActorCritic, ActorCriticConfig, Setup, make_encoder, seeded
 from cbm.learning.chunks import Work
 from cbm.learning.nets import Critic, Encoder, GaussianActor, Makes
 from cbm.learning.ops import soft_update, squashed_gaussian
-from cbm.learning.optimisation import adam, minimise, shifted
+from cbm.learning.optimisation import adam, critic_metrics, minimise, shifted
 from cbm.replay import Replay
 from cbm.schema.ranges import Positive, Range
 from cbm.types import Batch, Metrics, Objective
@@ -68,11 +68,8 @@ class SAC(ActorCritic):
         """For agents whose encoder differs."""
         return make_encoder(self.config, self.setup)
 
-    @torch.no_grad()
-    def act(self, obs: np.ndarray, env_step: int = 0, explore: bool = False) -> np.ndarray:
-        z = self.encoder(as_batch(obs, self.device))
-        action = squashed_gaussian(self.actor(z), self.generator)[0] if explore else self.actor.mean(z)
-        return as_actions(action, obs)
+    def explore(self, z: Tensor, env_step: int) -> Tensor:
+        return squashed_gaussian(self.actor(z), self.generator)[0]
 
     def sample(self, replay: Replay, generator: np.random.Generator) -> Batch:
         """A batch of the kind that `update` needs."""
@@ -105,7 +102,7 @@ class SAC(ActorCritic):
         config = self.config
         with torch.no_grad():
             z = self.encoder.latent(features)
-        metrics = {"critic/q": q.detach().mean(), "critic/target": target.mean(), "z/std": z.std(dim=0).mean()}
+        metrics = critic_metrics(q, target, z)
         if self.updates % config.actor_every == 0:
             metrics |= self._update_actor(z)
         if self.updates % config.target_every == 0:

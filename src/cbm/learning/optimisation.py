@@ -40,6 +40,11 @@ def td_loss(q: tuple[Tensor, Tensor], target: Tensor) -> Tensor:
     return F.mse_loss(q[0], target) + F.mse_loss(q[1], target)
 
 
+def critic_metrics(q: Tensor, target: Tensor, z: Tensor) -> Metrics:
+    """What agents with a critic on latents z (B, D) have in common to report."""
+    return {"critic/q": q.detach().mean(), "critic/target": target.mean(), "z/std": z.detach().std(dim=0).mean()}
+
+
 def loss_weights(objective: Objective | None) -> dict[str, float]:
     """Of the losses in the step that encoder and critic take: 1 for the critic's, and those of the objective."""
     return {"critic": 1.0} | ({} if objective is None else dict(objective.weights))

@@ -10,15 +10,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cbm.agents.base import ActorCritic, ActorCriticConfig, Setup, as_actions, make_encoder, seeded
+from cbm.agents.base import ActorCritic, ActorCriticConfig, Setup, make_encoder, seeded
 from cbm.agents.released.cbm import ReleasedCBM
 from cbm.agents.released.windows import REWARDS, sample_windows
 from cbm.agents.sac import Temperature
 from cbm.errors import CBMError
 from cbm.learning import chunks
 from cbm.learning.nets import Critic, DeterministicActor, GaussianActor, initialise
-from cbm.learning.ops import linear_schedule, noisy_action, soft_update, squashed_gaussian
-from cbm.learning.optimisation import adam, adams, encoder_optimizer, minimise, shifted, td_loss
+from cbm.learning.ops import noisy_action, soft_update, squashed_gaussian
+from cbm.learning.optimisation import adam, adams, critic_metrics, encoder_optimizer, minimise, shifted, td_loss
 from cbm.replay import Replay
 from cbm.schema.ranges import Positive, Range, Weight, Width
 from cbm.types import Batch, Metrics
@@ -112,11 +112,7 @@ class Released(ActorCritic):
         losses["critic"] = td_loss(q, target)
         metrics |= minimise(losses, self.weights, ("encoder", "projection", "critic"), self.optimizers)
         self.optimizers["projection"].step()  # it is in their optimizer twice
-        metrics |= {
-            "critic/q": q[0].detach().mean(),
-            "critic/target": target.mean(),
-            "z/std": z.detach().std(dim=0).mean(),
-        }
+        metrics |= critic_metrics(q[0], target, z)
         if self.updates % config.target_every == 0:
             soft_update(self.target_critic.parameters(), self.critic.parameters(), config.target_rate)
             projection = self.encoder.projection.parameters()
@@ -151,17 +147,8 @@ class ReleasedDrQv2(Released):
     def make_actor(self) -> SlowTanhActor:
         return SlowTanhActor(self.config.feature_dim, self.setup.action_dim, self.config.hidden_dim)
 
-    def noise(self, env_step: int) -> float:
-        """Standard deviation of the exploration noise."""
-        schedule = self.setup.noise
-        return linear_schedule(schedule.start, schedule.end, schedule.steps, env_step)
-
-    @torch.no_grad()
-    def act(self, obs: np.ndarray, env_step: int = 0, explore: bool = False) -> np.ndarray:
-        action = self.actor(self.encode(obs))
-        if explore:
-            action = noisy_action(action, self.noise(env_step), self.generator)
-        return as_actions(action, obs)
+    def explore(self, z: Tensor, env_step: int) -> Tensor:
+        return noisy_action(self.actor(z), self.noise(env_step), self.generator)
 
     def target(self, batch: Batch, features: Tensor, env_step: int) -> Tensor:
         """y = r_{t-2} + gamma r_{t-1} + gamma^2 r_t + gamma^3 min_i Q_i'(s_{t+3}, pi(z_{t+3}) + clipped noise)."""
@@ -194,11 +181,8 @@ class ReleasedDrQ(Released):
     def make_actor(self) -> WiderGaussianActor:
         return WiderGaussianActor(self.config.feature_dim, self.setup.action_dim, self.config.hidden_dim)
 
-    @torch.no_grad()
-    def act(self, obs: np.ndarray, env_step: int = 0, explore: bool = False) -> np.ndarray:
-        z = self.encode(obs)
-        action = squashed_gaussian(self.actor(z), self.generator)[0] if explore else self.actor.mean(z)
-        return as_actions(action, obs)
+    def explore(self, z: Tensor, env_step: int) -> Tensor:
+        return squashed_gaussian(self.actor(z), self.generator)[0]
 
     def target(self, batch: Batch, features: Tensor, env_step: int) -> Tensor:
         """y = r_t + gamma (min_i Q_i'(s_{t+1}, a') - alpha log pi(a' | z_{t+1})), a' ~ pi(z_{t+1})."""
