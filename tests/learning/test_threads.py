@@ -16,7 +16,7 @@ from cbm.learning import threads
 
 
 def own_threads() -> set[str]:
-    return {thread.name for thread in threading.enumerate() if thread.name.startswith("cbm-")}
+    return {thread.name for thread in threading.enumerate() if thread.name.startswith("cbm_")}
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 8])
@@ -29,8 +29,8 @@ def test_results_are_in_order_and_every_thread_works(count: int) -> None:
     everybody, before = threading.Barrier(count), torch.get_num_threads()
     torch.set_num_threads(4)
     with threads.use(count):
-        assert len(own_threads()) == count - 1
         results = threads.run([lambda i=i: piece(i) for i in range(20)])  # type: ignore[misc]
+        assert len(own_threads()) == count - 1
     assert [i for i, _, _ in results] == list(range(20))
     assert len({who for _, who, _ in results}) == count
     assert {inner for _, _, inner in results} == {1}  # PyTorch does not cut operations up besides

@@ -63,13 +63,7 @@ def improvement(x: list[np.ndarray], y: list[np.ndarray]) -> np.ndarray:
 
 def probability_of_improvement(x: Scores, y: Scores, resamples: int = RESAMPLES, seed: int = 0) -> Estimate:
     """How likely a run of X beats a run of Y, with its interval."""
-    value = float(improvement(list(x), list(y)))
-    if max(len(task) for task in [*x, *y]) < 2:
-        return Estimate(value)
-    rng = np.random.default_rng(seed)
-    drawn = improvement(_resampled(x, resamples, rng), _resampled(y, resamples, rng))
-    low, high = np.quantile(drawn, [0.025, 0.975])
-    return Estimate(value, float(low), float(high))
+    return estimate([*x, *y], lambda both: improvement(both[: len(x)], both[len(x) :]), resamples, seed)
 
 
 def profile(scores: Scores, thresholds: np.ndarray) -> np.ndarray:

@@ -13,7 +13,7 @@ from cbm.config.seeds import seed_for
 if TYPE_CHECKING:
     import gymnasium as gym
 
-    from cbm.config import RunConfig
+    from cbm.config import EnvConfig, RunConfig
     from cbm.types import Acts, Agent
 
 Result = TypeVar("Result", covariant=True)
@@ -29,6 +29,7 @@ class EpisodeSpec:
 
     split: str
     seed: int
+    env: EnvConfig | None = None  # None: the environment of the run
 
     def run(self, agent: Acts, env: gym.Env, env_step: int) -> Episode:
         return play(agent, env, self, env_step)
@@ -39,6 +40,9 @@ class Work(Protocol[Result]):
 
     @property
     def split(self) -> str: ...
+
+    @property
+    def env(self) -> EnvConfig | None: ...
 
     def run(self, agent: Agent, env: gym.Env, env_step: int) -> Result: ...
 

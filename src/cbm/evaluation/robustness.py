@@ -7,28 +7,23 @@ cells are stored in `robustness.jsonl` of the run, and are not played again.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from cbm.config import EnvConfig, read_config, to_json
-from cbm.config.build import make_environment, worker_count
+from cbm.config import read_config, to_json
+from cbm.config.build import worker_count
 from cbm.envs.distractions import DIFFICULTIES, DISTRACTIONS
 from cbm.envs.videos import open_source
 from cbm.errors import CBMError
 from cbm.evaluation.evaluate import in_conditions
-from cbm.evaluation.play import Episode, EpisodeSpec, nth_episode, summarise
+from cbm.evaluation.play import Episode, nth_episode, summarise
 from cbm.evaluation.workers import Workers
 from cbm.runs.load import find_run, load_checkpoint
 from cbm.system.files import make_folder
 from cbm.system.jsonl import JsonLines, read_lines
-
-if TYPE_CHECKING:
-    import gymnasium as gym
-
-    from cbm.types import Agent
 
 SCALES = (0.1, 0.2, 0.3, 0.5)
 AS_TRAINED = "as in training"
@@ -62,37 +57,6 @@ class Matrix:
     def mean(self, row: str, dynamic: bool) -> float | None:
         own = self.returns.get((row, dynamic))
         return float(np.mean(own)) if own else None
-
-
-@dataclass(frozen=True)
-class Elsewhere:
-    """A job for a worker: an episode in a different environment from the run's."""
-
-    job: EpisodeSpec
-    env: EnvConfig
-
-    @property
-    def split(self) -> str:
-        """The split for the run's own environment, which is not played in; every run has this one."""
-        return "train"
-
-    def run(self, agent: Agent, env: gym.Env, env_step: int) -> Episode:
-        return self.job.run(agent, _open(self.env, self.job.split), env_step)
-
-
-_last: list[tuple[tuple[EnvConfig, str], gym.Env]] = []  # at most one in this process: cells are played one by one
-
-
-def _open(config: EnvConfig, split: str) -> gym.Env:
-    if not _last or _last[0][0] != (config, split):
-        _close()
-        _last.append(((config, split), make_environment(config, split)))
-    return _last[0][1]
-
-
-def _close() -> None:
-    while _last:
-        _last.pop()[1].close()
 
 
 def grid(scales: Sequence[float] = SCALES, sources: Sequence[str] = ()) -> list[Cell]:
@@ -147,7 +111,7 @@ def play_grid(
             done(cell, own, False)
     missing = [(cell, env) for cell, env in zip(cells, envs, strict=True) if (cell.row, cell.dynamic) not in returns]
     jobs = [
-        Elsewhere(nth_episode(config, env_step, cell.split, index), env)
+        replace(nth_episode(config, env_step, cell.split, index), env=env)
         for cell, env in missing
         for index in range(episodes)
     ]
@@ -176,7 +140,6 @@ def play_grid(
     finally:
         pool.close()
         file.close()
-        _close()
     return Matrix(name, env_step, returns)
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import gymnasium as gym
     import numpy as np
 
+    from cbm.config import EnvConfig
     from cbm.runs.state_tree import Json
     from cbm.types import Agent
 
@@ -176,6 +177,7 @@ class _Player:
 
         self._config = from_json(config)
         self._envs: dict[str, gym.Env] = {}
+        self._elsewhere: tuple[EnvConfig, str, gym.Env] | None = None  # one at a time: such jobs come one after another
         self._agent: Agent | None = None
         self._loaded: Weights | None = None
 
@@ -194,7 +196,7 @@ class _Player:
         from cbm.config.build import load_weights, one_thread
         from cbm.runs.state_tree import unpack
 
-        env = self.prepare(job.split)
+        env = self.prepare(job.split) if job.env is None else self._go_elsewhere(job.env, job.split)
         assert self._agent is not None
         if self._loaded is not weights:
             self._loaded = weights
@@ -203,6 +205,21 @@ class _Player:
         with one_thread():
             return job.run(self._agent, env, env_step)
 
+    def _go_elsewhere(self, config: EnvConfig, split: str) -> gym.Env:
+        from cbm.config.build import make_environment
+
+        self.prepare("train")
+        if self._elsewhere is None or self._elsewhere[:2] != (config, split):
+            self._leave()
+            self._elsewhere = config, split, make_environment(config, split)
+        return self._elsewhere[2]
+
+    def _leave(self) -> None:
+        if self._elsewhere is not None:
+            self._elsewhere[2].close()
+            self._elsewhere = None
+
     def close(self) -> None:
+        self._leave()
         for env in self._envs.values():
             env.close()

@@ -13,8 +13,8 @@ import itertools
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from queue import SimpleQueue
 from typing import Any
 
 import torch
@@ -39,57 +39,26 @@ class _Wave:
                 self.error = error
 
 
-class _Pool:
-    """`count` threads, in addition to the calling one."""
-
-    def __init__(self, count: int) -> None:
-        self._waves: SimpleQueue[_Wave | None] = SimpleQueue()
-        self._done: SimpleQueue[None] = SimpleQueue()
-        self.busy = threading.Lock()
-        self._threads = [threading.Thread(target=self._serve, name=f"cbm-{i + 1}", daemon=True) for i in range(count)]
-        for thread in self._threads:
-            thread.start()
-
-    def _serve(self) -> None:
-        torch.set_num_threads(1)  # PyTorch keeps this number for each thread
-        while (wave := self._waves.get()) is not None:
-            wave.work()
-            del wave  # its results are the caller's alone
-            self._done.put(None)
-
-    def run(self, wave: _Wave) -> None:
-        helpers = self._threads[: len(wave.results) - 1]
-        for _ in helpers:
-            self._waves.put(wave)
-        wave.work()
-        for _ in helpers:
-            self._done.get()
-
-    def close(self) -> None:
-        for _ in self._threads:
-            self._waves.put(None)
-        for thread in self._threads:
-            thread.join()
-
-
-_pool: _Pool | None = None
+_pool: ThreadPoolExecutor | None = None
+_helpers = 0  # its threads, which help the calling one
+_busy = threading.Lock()
 
 
 @contextmanager
 def use(count: int) -> Iterator[None]:
     """Inside, `run` has `count` threads, including the caller's, and PyTorch starts none."""
-    global _pool
+    global _pool, _helpers
     if _pool is not None:
         raise RuntimeError("this process has its threads already")
     before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    _pool = _Pool(count - 1)
-    try:
-        yield
-    finally:
-        pool, _pool = _pool, None
-        pool.close()
-        torch.set_num_threads(before)
+    torch.set_num_threads(1)  # PyTorch keeps this number for each thread
+    with ThreadPoolExecutor(max(1, count - 1), "cbm", torch.set_num_threads, (1,)) as _pool:
+        _helpers = count - 1
+        try:
+            yield
+        finally:
+            _pool, _helpers = None, 0
+            torch.set_num_threads(before)
 
 
 def run(pieces: Sequence[Piece]) -> list[Any]:
@@ -98,12 +67,14 @@ def run(pieces: Sequence[Piece]) -> list[Any]:
     Without `use` the caller does all the work itself; so does a piece of work that calls `run`, and a second thread
     while the first has the pool.
     """
-    wave, pool = _Wave(pieces), _pool
-    if pool is not None and len(pieces) > 1 and pool.busy.acquire(blocking=False):
+    wave, pool, helpers = _Wave(pieces), _pool, min(_helpers, len(pieces) - 1)
+    if pool is not None and helpers > 0 and _busy.acquire(blocking=False):
         try:
-            pool.run(wave)
+            others = [pool.submit(wave.work) for _ in range(helpers)]
+            wave.work()
+            wait(others)
         finally:
-            pool.busy.release()
+            _busy.release()
     else:
         wave.work()
     if wave.error is not None:
@@ -113,8 +84,8 @@ def run(pieces: Sequence[Piece]) -> list[Any]:
 
 def _forget() -> None:
     """A forked process has no thread but its own."""
-    global _pool
-    _pool = None
+    global _pool, _helpers, _busy
+    _pool, _helpers, _busy = None, 0, threading.Lock()
 
 
 os.register_at_fork(after_in_child=_forget)

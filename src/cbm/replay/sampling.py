@@ -40,9 +40,9 @@ class Replay(Storage):
 
         future = t[:, None] + np.arange(1, n_step + 1)  # the frames that the rewards led to
         counts = future <= boot[:, None]
-        rewards = self._records(np.where(counts, future, t[:, None]))["reward"] * counts
+        rewards = self.records(np.where(counts, future, t[:, None]))["reward"] * counts
         n_step_reward = (rewards * discount ** np.arange(n_step)).sum(axis=1)
-        step, boot_step = self._records(t + 1), self._records(boot)
+        step, boot_step = self.records(t + 1), self.records(boot)
 
         frames = [t[:, None] + np.arange(1 - self.stack, 2)]
         if n_step > 1:
@@ -72,7 +72,7 @@ class Replay(Storage):
             )
         episode, offset = draw(count, batch_size, generator)
         frames = (low[episode] + offset)[:, None] + np.arange(length)
-        steps = self._records(frames)
+        steps = self.records(frames)
         return Sequences(
             obs=self._images(frames),
             action=torch.from_numpy(np.ascontiguousarray(steps["action"])),

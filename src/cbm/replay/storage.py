@@ -107,7 +107,7 @@ class Storage:
         """The replay exactly as it was when `state()` returned `state`. Checksums are compared if it is `writable`."""
         replay = cls(directory, writable)
         index = np.arange(state["tail"], state["head"])
-        steps = replay._records(index)
+        steps = replay.records(index)
         if not np.array_equal(steps["index"], index):
             raise DamagedReplay(f"{directory}: frames of this checkpoint are missing or were overwritten. {ADVICE}")
         replay._head = state["head"]
@@ -206,17 +206,14 @@ class Storage:
         """The actions (T, A) of the unfinished episode so far, and its newest frame; None between episodes."""
         if not self._unfinished:
             return None
-        actions = self._records(np.arange(self._starts[-1] + 1, self._head))["action"]
+        actions = self.records(np.arange(self._starts[-1] + 1, self._head))["action"]
         return np.ascontiguousarray(actions), self._frames.array[(self._head - 1) % self.slots].copy()
 
     # Reading
 
     def records(self, indices: np.ndarray) -> np.ndarray:
         """How the frames `indices` were reached: a structured array with the fields of `_step_dtype`."""
-        return self._records(indices)
-
-    def _records(self, index: np.ndarray) -> np.ndarray:
-        return self._steps.array[index % self.slots]
+        return self._steps.array[indices % self.slots]
 
     def _images(self, index: np.ndarray) -> torch.Tensor:
         images = torch.empty((*index.shape, *self.frame_shape), dtype=torch.uint8, pin_memory=self.pinned)

@@ -104,7 +104,9 @@ def export_agent(
                     f"{path} was not written: its actions differ from those of the agent by up to {difference:.1e}."
                 )
     except OSError as error:
-        raise _unwritable(path, error) from error
+        raise CBMError(
+            f"cannot write {path} ({error.strerror or error}). Choose a place that you can write to with -o."
+        ) from error
     return difference
 
 
@@ -229,10 +231,6 @@ def _format(path: Path, format: str | None) -> str:
             f"PyTorch's own format needs nothing more: -o {path.with_suffix('.pt2')}"
         )
     return name
-
-
-def _unwritable(path: Path, error: OSError) -> CBMError:
-    return CBMError(f"cannot write {path} ({error.strerror or error}). Choose a place that you can write to with -o.")
 
 
 def _shape(config: RunConfig) -> tuple[int, int, int]:

@@ -66,6 +66,7 @@ class Showing:
     random: bool  # played with random actions, or by the agent
     moments: int = MOMENTS
     split: ClassVar[str] = "train"
+    env: ClassVar[None] = None
 
     def run(self, agent: Agent, env: gym.Env, env_step: int) -> Probe:
         video = background_of(env)

@@ -68,17 +68,11 @@ def _intact(path: Path) -> bool:
     seen = (str(path), state.st_mtime_ns, state.st_size)
     if seen in _checked:
         return True
-    remaining, checksum = state.st_size - FOOTER, 0
-    if remaining <= 0:
+    if state.st_size <= FOOTER:
         return False
-    with path.open("rb") as file:
-        while remaining > 0:
-            block = file.read(min(1 << 20, remaining))
-            if not block:
-                return False
-            checksum, remaining = zlib.crc32(block, checksum), remaining - len(block)
-        if file.read() != checksum.to_bytes(FOOTER, "little"):
-            return False
+    content = np.memmap(path, np.uint8, "r")
+    if zlib.crc32(content[:-FOOTER].data).to_bytes(FOOTER, "little") != content[-FOOTER:].tobytes():
+        return False
     _checked.add(seen)
     return True
 
@@ -86,13 +80,10 @@ def _intact(path: Path) -> bool:
 def _write(path: Path, frames: np.ndarray) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with aside(path) as made, made.open("w+b") as file:
+        with aside(path) as made, made.open("wb") as file:
             np.save(file, np.ascontiguousarray(frames), allow_pickle=False)
-            file.seek(0)
-            checksum = 0
-            while block := file.read(1 << 20):
-                checksum = zlib.crc32(block, checksum)
-            file.write(checksum.to_bytes(FOOTER, "little"))
+            file.flush()
+            file.write(zlib.crc32(np.memmap(made, np.uint8, "r").data).to_bytes(FOOTER, "little"))
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
