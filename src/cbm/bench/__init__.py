@@ -41,6 +41,14 @@ def speedup(what: str, task: str, ours: float, reference: float, bar: str) -> Ro
     return Row(what, task, ours, reference, ratio, bar, ratio)
 
 
+def cost(
+    what: str, task: str, ours: float, reference: float, bar: str, details: Mapping[str, float | None] | None = None
+) -> Row:
+    """A row whose bar is about how many times as large as the reference ours is."""
+    ratio = ours / reference
+    return Row(what, task, ours, reference, ratio, bar, ratio, details)
+
+
 def alternate(*actions: Callable[[], object], rounds: int, warmup: int = 1) -> list[float]:
     """Median seconds of each action, taken in turns so that noise of the machine affects all of them equally."""
     times: list[list[float]] = [[] for _ in actions]

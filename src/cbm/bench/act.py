@@ -15,7 +15,7 @@ from time import perf_counter
 import numpy as np
 
 from cbm.agents import AGENTS, Setup, make_agent
-from cbm.bench import Row
+from cbm.bench import Row, speedup
 from cbm.config import make_config
 from cbm.config.build import one_thread
 from cbm.runs.export import export_agent, open_onnx
@@ -65,7 +65,6 @@ def decision_times(name: str, path: Path, decisions: int) -> tuple[list[float], 
 def summarise(name: str, by_agent: list[float], by_file: list[float]) -> Iterator[Row]:
     agent_median, agent_late = (float(x) for x in np.percentile(by_agent, [50, 99]))
     median, late = (float(x) for x in np.percentile(by_file, [50, 99]))
-    ratio = agent_median / median
-    yield Row(f"decision of {name} as ONNX, median seconds", TASK, median, agent_median, ratio, ">= 1", ratio)
+    yield speedup(f"decision of {name} as ONNX, median seconds", TASK, median, agent_median, ">= 1")
     what = f"decision of {name} as ONNX, 99th percentile, seconds"
     yield Row(what, TASK, late, agent_late, agent_late / late, f"<= {AGENT_STEP}", late)

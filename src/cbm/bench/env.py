@@ -11,7 +11,7 @@ import gymnasium as gym
 import numpy as np
 import psutil
 
-from cbm.bench import Row, alternate, speedup
+from cbm.bench import Row, alternate, cost, speedup
 from cbm.envs import make_env
 from cbm.envs.distractions import DIFFICULTIES, DistractionConfig
 from cbm.envs.distractions.background import Background
@@ -112,9 +112,7 @@ def _dynamic(task: str, frames: int) -> Row:
     """Time per agent step when the clips have been seen before, as they have for most of a run."""
     with closing(make_env(task, "easy", dynamic=True)) as dynamic, closing(make_env(task, "easy")) as static:
         ours, reference = alternate(_stepper(dynamic, seed=0), _stepper(static, seed=0), rounds=frames)
-    ratio = ours / reference
-    what = "dynamic easy against static easy, seconds an agent step"
-    return Row(what, task, ours, reference, ratio, "<= 1.5", ratio)
+    return cost("dynamic easy against static easy, seconds an agent step", task, ours, reference, "<= 1.5")
 
 
 def _determinism(episodes: int) -> Row:

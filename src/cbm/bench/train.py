@@ -5,13 +5,13 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
-from cbm.bench import Row
+from cbm.bench import Row, cost
 from cbm.config import EnvConfig, RunConfig, make_config
 from cbm.config.build import resolve_machine, thread_count
 from cbm.learning import threads
@@ -69,7 +69,7 @@ def overlap_row(config: RunConfig, rounds: int, updates: int = 12) -> Row:
     details = {
         f"seconds an update, {name}": side.round for name, side in zip(("ours", "reference"), sides, strict=True)
     }
-    return Row(what, _TASK, ours, reference, ours / reference, "<= 0.85", ours / reference, details)
+    return cost(what, _TASK, ours, reference, "<= 0.85", details)
 
 
 class _Side:
@@ -186,11 +186,8 @@ def checkpoint_seconds(config: RunConfig, run: RunDir, rounds: int) -> float:
     config = resolve_machine(config)
     repeat = config.env.action_repeat or 1
     between = config.training.checkpoint_every // repeat
-    collector = Collector(config)
-    try:
+    with closing(Collector(config)) as collector:
         session = Session(config, collector, run.replay, None)
-    finally:
-        collector.close()
     logs = Logs(run, 0, None)
     saver = Saver(run, session, logs, resumed=False)
     frames = np.random.default_rng(0).integers(0, 256, (64, *session.shapes.obs), np.uint8)

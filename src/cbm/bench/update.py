@@ -12,7 +12,7 @@ from time import perf_counter
 
 import numpy as np
 
-from cbm.bench import Row, alternate, speedup
+from cbm.bench import Row, alternate, cost, speedup
 from cbm.bench.side import EPISODE, PERIOD, Competitor, Side, What, filled_replay
 
 OBS_SHAPE = (9, 84, 84)
@@ -63,16 +63,7 @@ def thread_rows(size: int | None, rounds: int) -> Iterator[Row]:
             yield speedup(f"{what}, against one, seconds", "all", seconds, one_seconds, ">= 1.45")
         rate, best = ours.operations / times[0] / 1e9, product.operations / times[-1] / 1e9
         details = {"seconds": seconds, "seconds_shared": shared_seconds, "seconds_on_one_thread": one_seconds}
-        yield Row(
-            f"{what}, against a product of matrices, GFLOP/s",
-            "all",
-            rate,
-            best,
-            rate / best,
-            ">= 0.75",
-            rate / best,
-            details,
-        )
+        yield cost(f"{what}, against a product of matrices, GFLOP/s", "all", rate, best, ">= 0.75", details)
 
 
 def busy_rows(size: int | None, rounds: int) -> Iterator[Row]:
@@ -92,18 +83,10 @@ def busy_rows(size: int | None, rounds: int) -> Iterator[Row]:
                 with competitor:
                     for side in (ours, shared):
                         beside[side] += _calls(side)
-        quiet, busy = np.median(alone[ours]) / PERIOD, np.mean(beside[ours]) / PERIOD
-        details = {"shared_alone": np.median(alone[shared]) / PERIOD, "shared_beside": np.mean(beside[shared]) / PERIOD}
-        yield Row(
-            f"update of drqv2+cbm, `laptop`, two threads, beside a process at nice {nice}, against alone, seconds",
-            "all",
-            float(busy),
-            float(quiet),
-            float(busy / quiet),
-            bar,
-            float(busy / quiet),
-            {name: float(value) for name, value in details.items()},
-        )
+        quiet, shared_quiet = (float(np.median(alone[side])) / PERIOD for side in (ours, shared))
+        busy, shared_busy = (float(np.mean(beside[side])) / PERIOD for side in (ours, shared))
+        what = f"update of drqv2+cbm, `laptop`, two threads, beside a process at nice {nice}, against alone, seconds"
+        yield cost(what, "all", busy, quiet, bar, {"shared_alone": shared_quiet, "shared_beside": shared_busy})
 
 
 def _calls(side: Side, seconds: float = 1.5) -> list[float]:

@@ -8,6 +8,7 @@ import platform
 import shutil
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -119,8 +120,7 @@ def _rendering() -> list[Finding]:
 
     findings = [Finding("OpenGL", f"{gl.BACKEND} (available: {', '.join(gl.available())})")]
     for distraction in ("none", "easy"):
-        env = make_env("cartpole-swingup", distraction)
-        try:
+        with closing(make_env("cartpole-swingup", distraction)) as env:
             env.reset(seed=0)
             action = env.action_space.sample() * 0
             env.step(action)
@@ -128,8 +128,6 @@ def _rendering() -> list[Finding]:
             for _ in range(steps):
                 env.step(action)
             rate = steps / (time.perf_counter() - start)
-        finally:
-            env.close()
         findings.append(Finding(f"frames/s, {distraction}", f"{rate:.0f} (cartpole-swingup, 84x84, physics included)"))
     return findings
 

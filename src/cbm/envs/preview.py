@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -31,8 +32,7 @@ class PreviewEpisode:
 
 def watch(env_options: dict[str, Any], episodes: int, steps: int, seed: int) -> Iterator[PreviewEpisode]:
     """Play `episodes` episodes of at most `steps` agent steps; episode i is reset with seed + i."""
-    env = make_env(**env_options)
-    try:
+    with closing(make_env(**env_options)) as env:
         for episode in range(episodes):
             obs, info = env.reset(seed=seed + episode)
             env.action_space.seed(seed + episode)
@@ -43,8 +43,6 @@ def watch(env_options: dict[str, Any], episodes: int, steps: int, seed: int) -> 
                 if terminated or truncated:
                     break
             yield PreviewEpisode(info["background"], frames, env.metadata["render_fps"])
-    finally:
-        env.close()
 
 
 def contact_sheet(title: str, episodes: list[PreviewEpisode], columns: int, zoom: int = 2) -> Image.Image:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -54,11 +55,8 @@ def evaluate(
     config, env_step, state = load_checkpoint(run, plays=True)
     changed = in_conditions(config, conditions, split)
     jobs = evaluation_episodes(config, env_step, episodes, (split,))
-    pool = Workers(to_json(changed), worker_count(len(jobs), workers))
-    try:
+    with closing(Workers(to_json(changed), worker_count(len(jobs), workers))) as pool:
         played = pool.play(state["agent"], jobs, env_step)
-    finally:
-        pool.close()
     result = {"run": str(directory), "env_step": env_step, "split": split, **summarise(played)[split]}
     if conditions:
         return result | {"conditions": changed.env.conditions()}

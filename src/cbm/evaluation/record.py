@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -83,12 +84,9 @@ def best_episode(config: RunConfig, run: RunDir) -> tuple[EpisodeSpec, int]:
 
 
 def _take(config: RunConfig, agent: Agent, spec: EpisodeSpec, env_step: int) -> Take:
-    env = make_environment(config.env, spec.split, film=True)
-    try:
-        with one_thread():  # as in an evaluation, so that it is the same episode to the last bit
-            return film_episode(agent, env, spec, env_step, f"{config.env.name}  {config.agent_name}")
-    finally:
-        env.close()
+    # On one thread, as in an evaluation, so that it is the same episode to the last bit.
+    with closing(make_environment(config.env, spec.split, film=True)) as env, one_thread():
+        return film_episode(agent, env, spec, env_step, f"{config.env.name}  {config.agent_name}")
 
 
 def film_episode(agent: Agent, env: gym.Env, spec: EpisodeSpec, env_step: int, title: str) -> Take:

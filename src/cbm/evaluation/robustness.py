@@ -7,6 +7,7 @@ cells are stored in `robustness.jsonl` of the run, and are not played again.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -134,12 +135,8 @@ def play_grid(
         returns[cell.row, cell.dynamic] = numbers["returns"]
         done(cell, numbers["returns"], True)
 
-    pool = Workers(to_json(config), worker_count(len(jobs), workers))
-    try:
+    with closing(file), closing(Workers(to_json(config), worker_count(len(jobs), workers))) as pool:
         pool.play(state["agent"], jobs, env_step, done=keep)
-    finally:
-        pool.close()
-        file.close()
     return Matrix(name, env_step, returns)
 
 

@@ -52,10 +52,10 @@ class Replay(Storage):
         return Batch(
             obs=images[:, : self.stack].flatten(1, 2),
             action=torch.from_numpy(np.ascontiguousarray(step["action"])),
-            reward=_column(step["reward"]),
+            reward=column(step["reward"]),
             next_obs=next_obs,
-            n_step_reward=_column(n_step_reward),
-            n_step_discount=_column(discount ** (boot - t) * ~boot_step["terminal"]),
+            n_step_reward=column(n_step_reward),
+            n_step_discount=column(discount ** (boot - t) * ~boot_step["terminal"]),
             boot_obs=images[:, self.stack + 1 :].flatten(1, 2) if n_step > 1 else next_obs,
         )
 
@@ -104,5 +104,6 @@ def draw(count: np.ndarray, size: int, generator: np.random.Generator) -> tuple[
     return bins, item - (upper - count)[bins]
 
 
-def _column(values: np.ndarray) -> torch.Tensor:
+def column(values: np.ndarray) -> torch.Tensor:
+    """Scalars as a batch has them: (B, 1) float32."""
     return torch.from_numpy(values.astype(np.float32)[:, None])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -61,8 +62,7 @@ def _seconds_of_step(run: PlannedRun) -> float:
     """One agent step of the run's environment, rendering included."""
     from cbm.config.build import make_environment
 
-    env = make_environment(_config(run).env, "train")
-    try:
+    with closing(make_environment(_config(run).env, "train")) as env:
         env.reset(seed=0)
         action = env.action_space.sample()
         env.step(action)
@@ -71,8 +71,6 @@ def _seconds_of_step(run: PlannedRun) -> float:
             if any(env.step(action)[2:4]):
                 env.reset(seed=0)
         return (time.perf_counter() - start) / _STEPS
-    finally:
-        env.close()
 
 
 def _seconds_of_update(run: PlannedRun) -> tuple[float, float]:
@@ -85,12 +83,9 @@ def _seconds_of_update(run: PlannedRun) -> tuple[float, float]:
 
     config = resolve_machine(_config(run))
     config = replace(config, training=replace(config.training, replay_capacity=_STORED + 100))
-    collector = Collector(config)
     with tempfile.TemporaryDirectory() as folder:
-        try:
+        with closing(Collector(config)) as collector:
             session = Session(config, collector, Path(folder), None)
-        finally:
-            collector.close()
         rng = np.random.default_rng(0)
         frames = rng.integers(0, 256, (16, *session.shapes.obs), np.uint8)
         for i in range(_STORED):

@@ -13,7 +13,7 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -139,11 +139,8 @@ class Store:
 
     def _append(self, run: PlannedRun, line: dict[str, Any]) -> None:
         path = make_folder(self.root / "attempts", self.root) / f"{run.name}.jsonl"
-        file = JsonLines(path, self.root)
-        try:
+        with closing(JsonLines(path, self.root)) as file:
             file.append({"time": datetime.now(UTC).isoformat(timespec="seconds"), **line})
-        finally:
-            file.close()
 
     def _failures(self, run: PlannedRun) -> list[dict[str, Any]]:
         """The attempts that failed since the user last said to try again."""

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from cbm.errors import CBMError
-from cbm.replay import Replay, draw
+from cbm.replay import Replay, column, draw
 from cbm.types import Batch
 
 REWARDS = 3  # how many rewards the discounted sum has, which ends with r_t; and steps to the bootstrap of DrQ-v2
@@ -38,13 +37,9 @@ def sample_windows(
     return Batch(
         obs=replay.observations(t),
         action=torch.from_numpy(np.ascontiguousarray(step["action"])),
-        reward=_column(step["reward"]),
+        reward=column(step["reward"]),
         next_obs=next_obs,
-        n_step_reward=_column(late),
-        n_step_discount=_column(discount**ahead * ~boot["terminal"]),
+        n_step_reward=column(late),
+        n_step_discount=column(discount**ahead * ~boot["terminal"]),
         boot_obs=next_obs if ahead == 1 else replay.observations(t + ahead),
     )
-
-
-def _column(values: np.ndarray) -> Tensor:
-    return torch.from_numpy(values.astype(np.float32)[:, None])

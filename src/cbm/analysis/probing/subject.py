@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,12 +61,9 @@ def examine(run: Run) -> Subject:
     """Show the probe to the newest checkpoint of a run. A `CBMError` says why if that is impossible."""
     config, env_step, state = load_checkpoint(find_run(run.path), plays=True)
     obs, action = state["shapes"]
-    workers = Workers(to_json(config), worker_count(EPISODES, config.training.eval_workers))
-    analyzer = Analyzer(config, Shapes(tuple(obs), action), workers)
-    try:
+    with closing(Workers(to_json(config), worker_count(EPISODES, config.training.eval_workers))) as workers:
+        analyzer = Analyzer(config, Shapes(tuple(obs), action), workers)
         probe = analyzer.probe(state["agent"], env_step)
-    finally:
-        workers.close()
     agent = analyzer.agent
     with one_thread():
         z, value = in_batches(agent.encode, probe.obs), in_batches(agent.value, probe.obs)
