@@ -37,14 +37,14 @@ class Setup:
     seed: int = 0
 
     @classmethod
-    def of(cls, env: gym.Env[Any, Any], **others: Any) -> Self:
+    def of(cls, env: gym.Env[Any, Any]) -> Self:
         """Of an environment with observations (C, H, W) and a box of actions."""
         obs, action = env.observation_space.shape, env.action_space.shape
         if obs is None or len(obs) != 3 or action is None or len(action) != 1:
             raise CBMError(f"an agent needs observations (C, H, W) and a box of actions, not {obs} and {action}.")
-        task, repeat = getattr(env.unwrapped, "task", None), getattr(env.unwrapped, "action_repeat", 1)
-        known = {"noise": task.noise} if isinstance(task, Task) else {}
-        return cls((obs[0], obs[1], obs[2]), action[0], repeat, **known | others)
+        setup = cls((obs[0], obs[1], obs[2]), action[0], getattr(env.unwrapped, "action_repeat", 1))
+        task = getattr(env.unwrapped, "task", None)
+        return replace(setup, noise=task.noise) if isinstance(task, Task) else setup
 
 
 @dataclass(frozen=True)

@@ -61,9 +61,9 @@ def improvement(x: list[np.ndarray], y: list[np.ndarray]) -> np.ndarray:
     return np.mean(shares, axis=0)
 
 
-def probability_of_improvement(x: Scores, y: Scores, resamples: int = RESAMPLES, seed: int = 0) -> Estimate:
+def probability_of_improvement(x: Scores, y: Scores) -> Estimate:
     """How likely a run of X beats a run of Y, with its interval."""
-    return estimate([*x, *y], lambda both: improvement(both[: len(x)], both[len(x) :]), resamples, seed)
+    return estimate([*x, *y], lambda both: improvement(both[: len(x)], both[len(x) :]))
 
 
 def profile(scores: Scores, thresholds: np.ndarray) -> np.ndarray:
@@ -71,13 +71,11 @@ def profile(scores: Scores, thresholds: np.ndarray) -> np.ndarray:
     return np.mean([(np.asarray(task)[:, None] > thresholds).mean(axis=0) for task in scores], axis=0)
 
 
-def profile_band(
-    scores: Scores, thresholds: np.ndarray, resamples: int = RESAMPLES, seed: int = 0
-) -> tuple[np.ndarray, np.ndarray] | None:
+def profile_band(scores: Scores, thresholds: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
     """The 95 % interval of `profile` at each threshold; None if there is one run per task."""
     if max(map(len, scores)) < 2:
         return None
-    drawn = _resampled(scores, resamples, np.random.default_rng(seed))
+    drawn = _resampled(scores, RESAMPLES, np.random.default_rng(0))
     shares = np.mean([[(task > level).mean(axis=1) for level in thresholds] for task in drawn], axis=0)
     low, high = np.quantile(shares, [0.025, 0.975], axis=1)
     return low, high

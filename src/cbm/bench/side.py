@@ -93,12 +93,9 @@ class Side:
 class Competitor:
     """A process that multiplies matrices without end, on one thread, at `nice` steps lower priority, while entered."""
 
-    def __init__(self, nice: int, apart: bool = False) -> None:
-        """With `apart`, it has its own session, like a program in another window. Linux then ignores `nice`."""
+    def __init__(self, nice: int) -> None:
         command = [sys.executable, "-c", _COMPUTE]
-        self._process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, preexec_fn=lambda: os.nice(nice), start_new_session=apart
-        )
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, preexec_fn=lambda: os.nice(nice))
         assert self._process.stdout is not None
         self._process.stdout.readline()  # wait until it computes
         self.pid = self._process.pid

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import product
@@ -19,6 +19,7 @@ from cbm.envs.rendering.pictures import picture_grid
 from cbm.envs.tasks import PAPER_TASKS
 
 _CAPTION = 18  # height of a line of text
+_ZOOM = 2  # of the frames on a contact sheet
 
 
 @dataclass(frozen=True)
@@ -45,9 +46,9 @@ def watch(env_options: dict[str, Any], episodes: int, steps: int, seed: int) -> 
             yield PreviewEpisode(info["background"], frames, env.metadata["render_fps"])
 
 
-def contact_sheet(title: str, episodes: list[PreviewEpisode], columns: int, zoom: int = 2) -> Image.Image:
+def contact_sheet(title: str, episodes: list[PreviewEpisode], columns: int) -> Image.Image:
     """A row per episode: the name of its background, and below it `columns` frames spread over the episode."""
-    height, width = (zoom * side for side in episodes[0].frames[0].shape[:2])
+    height, width = (_ZOOM * side for side in episodes[0].frames[0].shape[:2])
     spread = [np.linspace(0, len(episode.frames) - 1, columns).round().astype(int) for episode in episodes]
     frames = [episode.frames[step] for episode, steps in zip(episodes, spread, strict=True) for step in steps]
     sheet = picture_grid(frames, columns, (width, height), top=_CAPTION, above=_CAPTION)
@@ -59,21 +60,19 @@ def contact_sheet(title: str, episodes: list[PreviewEpisode], columns: int, zoom
     return sheet
 
 
-def overview(
-    seed: int, size: int = 128, columns: Sequence[str] = CHOICES, tasks: Sequence[str] = PAPER_TASKS
-) -> Image.Image:
+def overview(seed: int, size: int = 128) -> Image.Image:
     """The tasks of the paper as rows, the distractions as columns, and an episode in each cell."""
     frames = []
-    for index, (task, distraction) in enumerate(product(tasks, columns)):
+    for index, (task, distraction) in enumerate(product(PAPER_TASKS, CHOICES)):
         options = {"task": task, "distraction": distraction, "size": size, "frame_stack": 1}
         (episode,) = watch(options, 1, 6, seed + index)
         frames.append(episode.frames[-1])
     left, font = 130, ImageFont.load_default(size=13)
-    sheet = picture_grid(frames, len(columns), (size, size), left=left, top=_CAPTION)
+    sheet = picture_grid(frames, len(CHOICES), (size, size), left=left, top=_CAPTION)
     draw = ImageDraw.Draw(sheet)
-    for column, distraction in enumerate(columns):
+    for column, distraction in enumerate(CHOICES):
         draw.text((left + column * size + 6, 2), distraction, "black", font)
-    for row, task in enumerate(tasks):
+    for row, task in enumerate(PAPER_TASKS):
         draw.text((6, _CAPTION + row * size + size // 2 - 8), task, "black", font)
     return sheet
 

@@ -144,7 +144,7 @@ def remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def check_output(path: Path, option: str = "-o") -> Path:
+def check_output(path: Path) -> None:
     """Raise an error if the user's `path` cannot be written to: before the work, not after it."""
     try:
         folder = path.parent
@@ -156,14 +156,13 @@ def check_output(path: Path, option: str = "-o") -> Path:
         if path.exists() and not os.access(path, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         if not path.exists():
-            check_folder(folder, option)
+            check_folder(folder)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise CBMError(f"cannot write {path} ({reason}). Choose another place with {option}.") from None
-    return path
+        raise CBMError(f"cannot write {path} ({reason}). Choose another place with -o.") from None
 
 
-def check_folder(path: Path, option: str = "-o") -> Path:
+def check_folder(path: Path) -> None:
     """The same for a folder to write into."""
     probe = path / f".cbm.{os.getpid()}"
     try:
@@ -172,8 +171,7 @@ def check_folder(path: Path, option: str = "-o") -> Path:
         probe.unlink()
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise CBMError(f"cannot write to {path} ({reason}). Choose another place with {option}.") from None
-    return path
+        raise CBMError(f"cannot write to {path} ({reason}). Choose another place with -o.") from None
 
 
 def make_folder(path: Path, root: Path) -> Path:

@@ -24,6 +24,7 @@ from cbm.objectives.cbm import CBM, CBMConfig, distance_parts
 SIDE, CELL, BACKGROUNDS, SLIP = 5, 5, 3, 0.1
 MOVES = np.array([(-1, 0), (1, 0), (0, -1), (0, 1)])  # rows, columns; also the action that CBM sees
 C = DISCOUNT = 0.9
+BATCH = 128
 METHODS = {"untrained": {}, "dynamics only": {"dynamics": 1.0}, "CBM": {"dynamics": 1.0, "cluster": 1.0}}
 
 
@@ -72,13 +73,8 @@ class LearnedModel:
         return (reward_part + latent_part).numpy()
 
 
-def learn(
-    mdp: MDP, weights: dict[str, float], seed: int, updates: int, batch: int = 128, one_background: bool = False
-) -> LearnedModel:
-    """Train on random cells, with half of the moves optimal and half random. Without `weights` there is no training.
-
-    With `one_background`, all pictures of a batch have the same background.
-    """
+def learn(mdp: MDP, weights: dict[str, float], seed: int, updates: int) -> LearnedModel:
+    """Train on random cells, with half of the moves optimal and half random. Without `weights` there is no training."""
     images = torch.from_numpy(pictures())
     best = optimal_values(mdp, DISCOUNT)[1].argmax(axis=0)
     rng = np.random.default_rng(seed)
@@ -90,9 +86,9 @@ def learn(
     optimizer = torch.optim.Adam([*encoder.parameters(), *cbm.parameters(), *actor.parameters()], lr=5e-4)
     moves = torch.from_numpy(MOVES).float()
     for _ in range(updates if weights else 0):
-        cell = rng.integers(SIDE * SIDE, size=batch)
-        background = rng.integers(BACKGROUNDS, size=1 if one_background else batch)
-        action = np.where(rng.random(batch) < 0.5, best[cell], rng.integers(len(MOVES), size=batch))
+        cell = rng.integers(SIDE * SIDE, size=BATCH)
+        background = rng.integers(BACKGROUNDS, size=BATCH)
+        action = np.where(rng.random(BATCH) < 0.5, best[cell], rng.integers(len(MOVES), size=BATCH))
         after = [rng.choice(SIDE * SIDE, p=mdp.transition[a, s]) for a, s in zip(action, cell, strict=True)]
         reward = torch.from_numpy(mdp.reward[action, cell]).float()[:, None]
         z = encoder(images[background, cell])

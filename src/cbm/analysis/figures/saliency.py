@@ -60,10 +60,10 @@ def untouched(probe: Probe, moment: int) -> np.ndarray | None:
     return distance_transform_edt(~still) <= WIDTH if still.any() else still
 
 
-def choose_moments(probe: Probe, count: int = MOMENTS) -> list[int]:
+def choose_moments(probe: Probe) -> list[int]:
     """Evenly spread moments of the episodes that the agent played."""
     moments = np.unique(probe.moment[probe.by_agent])
-    return [int(moments[i]) for i in np.linspace(0, len(moments) - 1, count + 2).round().astype(int)[1:-1]]
+    return [int(moments[i]) for i in np.linspace(0, len(moments) - 1, MOMENTS + 2).round().astype(int)[1:-1]]
 
 
 def draw_saliency(subjects: Sequence[Subject], folder: Path) -> list[Path]:

@@ -39,7 +39,7 @@ class Clusters:
         return f"nearest of {self.k} prototypes" if self.kind == "prototypes" else f"k-means on latents, K = {self.k}"
 
 
-def cluster(z: Tensor, space: PrototypeSpace | None, k: int = PAPER_K) -> Clusters:
+def cluster(z: Tensor, space: PrototypeSpace | None) -> Clusters:
     """Clusters of latents z (N, D)."""
     if space is not None:
         labels = space.similarity(z).argmax(dim=1).numpy()
@@ -47,7 +47,7 @@ def cluster(z: Tensor, space: PrototypeSpace | None, k: int = PAPER_K) -> Cluste
     from sklearn.cluster import KMeans
     from sklearn.exceptions import ConvergenceWarning
 
-    k = max(2, min(k, len(z) // _PER_CLUSTER))
+    k = max(2, min(PAPER_K, len(z) // _PER_CLUSTER))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct latents than clusters: a collapse
         return Clusters(KMeans(k, n_init=3, random_state=0).fit_predict(z.numpy()), k, "kmeans")

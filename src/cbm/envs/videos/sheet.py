@@ -11,11 +11,9 @@ from .clips import Split, VideoSource
 LABEL = 12  # pixels under each tile for the clip's name
 
 
-def contact_sheet(
-    source: VideoSource, split: Split = "train", *, columns: int = 10, tile: int = 96, limit: int | None = None
-) -> Image.Image:
-    """The middle frame of every clip (or of the first `limit`), with its name."""
-    names = source.names(split)[:limit]
+def contact_sheet(source: VideoSource, split: Split = "train", columns: int = 10, tile: int = 96) -> Image.Image:
+    """The middle frame of every clip, with its name."""
+    names = source.names(split)
     clips = [source.clip(name) for name in names]
     middles = [clip[len(clip) // 2] for clip in clips]
     sheet = picture_grid(middles, columns, (tile, tile), Image.Resampling.LANCZOS, below=LABEL)

@@ -96,7 +96,7 @@ class Canvas:
 
         self.shade(cy, cx, abs(hy) + width, abs(hx) + width, shader)
 
-    def polygon(self, points: Sequence[Point], paint: Array, alpha: float = 1.0) -> None:
+    def polygon(self, points: Sequence[Point], paint: Array) -> None:
         """A convex polygon."""
         ys, xs = [p[0] for p in points], [p[1] for p in points]
         cy, cx = 0.5 * (min(ys) + max(ys)), 0.5 * (min(xs) + max(xs))
@@ -114,7 +114,7 @@ class Canvas:
                 if my * ny + mx * nx < offset:
                     ny, nx, offset = -ny, -nx, -offset
                 inside = np.minimum(inside, dy * ny + dx * nx - offset)
-            return alpha * np.clip(0.5 + inside * self.unit, 0.0, 1.0), paint
+            return np.clip(0.5 + inside * self.unit, 0.0, 1.0), paint
 
         self.shade(cy, cx, max(ys) - cy + 2.0 / self.unit, max(xs) - cx + 2.0 / self.unit, shader)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 import numpy as np
 
@@ -142,14 +142,14 @@ def noise_line(rng: Rng, cells: int, length: int, octaves: int = 6, gain: float 
     return stretch(total)
 
 
-def window(texture: Array, top: float, left: float, size: int, mode: Literal["wrap", "clip"] = "wrap") -> Array:
-    """`size` x `size` pixels of a texture from a place between pixels; beyond its edge it repeats or stays constant."""
+def window(texture: Array, top: float, left: float, size: int) -> Array:
+    """`size` x `size` pixels of a texture from a place between pixels; beyond its edge it repeats."""
     row, column = math.floor(top), math.floor(left)
     fy, fx = top - row, left - column
     part = texture[max(row, 0) : row + size + 1, max(column, 0) : column + size + 1]
     if row < 0 or column < 0 or part.shape[0] <= size or part.shape[1] <= size:
         rows, columns = np.arange(row, row + size + 1), np.arange(column, column + size + 1)
-        part = texture.take(rows, axis=0, mode=mode).take(columns, axis=1, mode=mode)
+        part = texture.take(rows, axis=0, mode="wrap").take(columns, axis=1, mode="wrap")
     part = part[:-1] + (part[1:] - part[:-1]) * fy
     return part[:, :-1] + (part[:, 1:] - part[:, :-1]) * fx
 
@@ -236,10 +236,10 @@ def handheld(rng: Rng, amount: float) -> Camera:
 PAN, SWAY = 1.3, 0.06  # the most that a camera travels to the side, and sways
 
 
-def camera(rng: Rng, slow: float = 0.7, fast: float = PAN, tilt: float = 0.1, sway: float = 0.03) -> Camera:
+def camera(rng: Rng, slow: float = 0.7, fast: float = PAN) -> Camera:
     """A camera in the hand of someone who walks or drives past: dx from 0 to PAN or back, dy around 0."""
-    hand, way = handheld(rng, min(sway, SWAY)), pick(rng, (-1.0, 1.0))
-    pace, lift, start = between(rng, slow, fast), between(rng, -tilt, tilt), between(rng, 0.0, 1.0)
+    hand, way = handheld(rng, 0.5 * SWAY), pick(rng, (-1.0, 1.0))
+    pace, lift, start = between(rng, slow, fast), between(rng, -0.1, 0.1), between(rng, 0.0, 1.0)
 
     def at(t: float) -> tuple[float, float]:
         dy, dx = hand(t)
