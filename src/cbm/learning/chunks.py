@@ -80,7 +80,7 @@ class _Chunked(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
-        pieces: list[threads.Piece] = []
+        pieces: list[Callable[[], tuple[Tensor, ...]]] = []
         learners: list[tuple[Tensor, ...]] = []
         for graph, gradient in zip(ctx.graphs, gradients, strict=True):
             if graph is None or gradient is None:

@@ -15,18 +15,18 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from typing import Any
+from typing import Generic, TypeVar
 
 import torch
 
-Piece = Callable[[], Any]
+T = TypeVar("T")
 
 
-class _Wave:
+class _Wave(Generic[T]):
     """Pieces of work that are waited for together. Whoever comes takes the next piece that nobody has taken."""
 
-    def __init__(self, pieces: Sequence[Piece]) -> None:
-        self.results: list[Any] = [None] * len(pieces)
+    def __init__(self, pieces: Sequence[Callable[[], T]]) -> None:
+        self.results: dict[int, T] = {}
         self.error: BaseException | None = None
         self._pieces, self._next = pieces, itertools.count()
 
@@ -61,7 +61,7 @@ def use(count: int) -> Iterator[None]:
             torch.set_num_threads(before)
 
 
-def run(pieces: Sequence[Piece]) -> list[Any]:
+def run(pieces: Sequence[Callable[[], T]]) -> list[T]:
     """What each piece returns. An error in one of them is raised here, when all that had begun have ended.
 
     Without `use` the caller does all the work itself; so does a piece of work that calls `run`, and a second thread
@@ -79,7 +79,7 @@ def run(pieces: Sequence[Piece]) -> list[Any]:
         wave.work()
     if wave.error is not None:
         raise wave.error
-    return wave.results
+    return [wave.results[index] for index in range(len(pieces))]
 
 
 def _forget() -> None:

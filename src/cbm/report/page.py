@@ -111,7 +111,7 @@ def assemble(data: Mapping[str, Any], blocks: Sequence[str] = ()) -> str:
     return re.sub(r"\{\{(\w+)\}\}", lambda hole: holes[hole.group(1)], page)  # in one pass, as values may hold braces
 
 
-def to_json(data: Any) -> str:
+def to_json(data: object) -> str:
     """JSON that is safe inside a script element, whatever it contains."""
     return _escape(json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False))
 
