@@ -30,7 +30,7 @@ _SAID = {  # what a label says about a condition that is not the default
     "num_videos": "{} videos",
     "video_names": "videos {}",
     "video_alpha": "alpha {}",
-    "camera_id": "camera {}",
+    "camera_id": "camera id {}",
     "task_kwargs": "{}",
 }
 

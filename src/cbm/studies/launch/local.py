@@ -19,7 +19,7 @@ class Local:
 
     def __init__(self, resources: Resources) -> None:
         if resources.jobs < 0:
-            raise CBMError(f"--jobs must be at least 1, not {resources.jobs}.")
+            raise CBMError(f"--jobs must be a number of runs, or 0 for one per core, not {resources.jobs}.")
         self.slots = resources.jobs or cores()
         self.threads = max(1, cores() // self.slots)
         self._running: dict[str, tuple[Job, subprocess.Popen[str]]] = {}
