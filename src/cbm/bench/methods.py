@@ -26,7 +26,7 @@ from cbm.config.build import thread_count
 from cbm.config.comparison import REFERENCE
 from cbm.learning import threads
 from cbm.learning.memory import keep_freed_memory
-from cbm.learning.nets import Encoder
+from cbm.learning.nets import Convolutions
 from cbm.replay import Replay
 from cbm.system.child import PYTHON, environment
 from cbm.types import Agent
@@ -104,8 +104,9 @@ class Update:
             seen[with_gradient] += len(inputs[0])
 
         parts = {id(part): part for module in self.agent.modules.values() for part in module.modules()}
-        encoders = [part for part in parts.values() if isinstance(part, (Encoder, FrameEncoder))]
-        hooks = [encoder.convs[-1].register_forward_pre_hook(count) for encoder in encoders]
+        convs: list[torch.nn.Module] = [part for part in parts.values() if isinstance(part, Convolutions)]
+        convs += [part.convs[-1] for part in parts.values() if isinstance(part, FrameEncoder)]
+        hooks = [module.register_forward_pre_hook(count) for module in convs]
         with FlopCounterMode(display=False) as counter:
             self()
         for hook in hooks:
