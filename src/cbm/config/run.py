@@ -169,7 +169,7 @@ def _laptop(config: RunConfig) -> RunConfig:
     if objective is not None:
         objective = objective.laptop()
         if isinstance(agent, ActorCriticConfig):
-            agent = replace(agent, batch_episodes=objective.laptop_episodes)
+            agent = replace(agent, **objective.laptop_agent)
     training = replace(config.training, eval_every=25_000, analyze_every=100_000, overlap=True)
     return replace(config, agent=agent, objective=objective, env=replace(config.env, size=size), training=training)
 

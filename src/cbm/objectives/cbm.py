@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Annotated, ClassVar, Literal, Self
+from types import MappingProxyType
+from typing import Annotated, Literal, Self
 
 import torch
 import torch.nn.functional as F
@@ -20,7 +21,9 @@ from cbm.types import Losses, Metrics, Objective, Policy, PrototypeSpace
 class DynamicsConfig(ObjectiveConfig):
     """What every objective with a transition model P has. "Table" is the paper's "CBM list of hyperparameters"."""
 
-    laptop_episodes: ClassVar[int] = 4  # `agent.batch_episodes` in the preset `laptop`
+    # In the preset `laptop`. A critic that does not train the encoder learns faster from a target that follows closely;
+    # where it does train the encoder, that holds it back (docs/results/recipe.md).
+    laptop_agent = MappingProxyType({"batch_episodes": 4, "target_every": 1, "target_rate": 0.02})
 
     temperature: Positive = 0.1
     """Softmax temperature tau (Table)."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from cbm.schema.ranges import Positive, Range, Share, Width
 from cbm.schema.tree import Checked
@@ -44,7 +45,7 @@ class AgentConfig(Checked):
 class ObjectiveConfig(Checked):
     """What every objective has: the preset `laptop`."""
 
-    laptop_episodes: ClassVar[int] = 0  # `agent.batch_episodes` there
+    laptop_agent: ClassVar[Mapping[str, Any]] = {}  # settings there of an actor and critic that carry it
 
     def laptop(self) -> Self:
         """The same objective with batches for two cores."""
