@@ -123,7 +123,8 @@ def _whole(run: PlannedRun, step: float, act: float, update: float) -> float:
     config = _config(run)
     training, repeat = config.training, config.env.action_repeat or 1
     steps = training.total_steps / repeat
-    updates = max(0.0, training.total_steps - training.seed_steps) / repeat * config.updates_per_agent_step
+    updates = max(0, training.total_steps - training.seed_steps) / repeat * config.updates_per_agent_step
+    updates += config.agent.first_updates
     evaluations = training.total_steps // training.eval_every + 1
     episodes = evaluations * training.eval_episodes * len(config.env.splits) + run.final_episodes
     if training.analyze_every:  # the half with random actions is played only once
