@@ -74,7 +74,8 @@ class Convolutions(nn.ModuleList):
         self.mixed_precision, self.pixel_offset, self.last_relu = mixed_precision, pixel_offset, last_relu
 
     def forward(self, obs: Tensor) -> Tensor:
-        x, kind = channels_last(obs), torch.bfloat16 if self.mixed_precision else torch.float32
+        x, own = channels_last(obs), next(self.parameters()).dtype
+        kind = torch.bfloat16 if self.mixed_precision else own
         for number, conv in enumerate(self):
             assert isinstance(conv, nn.Conv2d)
             assert conv.bias is not None
@@ -85,7 +86,7 @@ class Convolutions(nn.ModuleList):
                 x = F.relu_(x)
             x = F.conv2d(x.to(kind), weight.to(kind), bias.to(kind), conv.stride)
         x = F.relu_(x) if self.last_relu else x
-        return x.float().permute(0, 2, 3, 1).flatten(1)  # a view of channels-last memory: no copy
+        return x.to(own).permute(0, 2, 3, 1).flatten(1)  # a view of channels-last memory: no copy
 
 
 class Encoder(nn.Module):
