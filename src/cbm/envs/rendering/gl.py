@@ -6,7 +6,8 @@ import ctypes
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from importlib import import_module
 
 from cbm.errors import CBMError, UnknownChoice
 
@@ -43,6 +44,8 @@ def choose_backend() -> str:
         return wanted or "default"
     if wanted == "glfw":  # needs a screen; users who ask for it have one
         return wanted
+    with suppress(Exception):
+        import_module("triton")  # comes with PyTorch for GPUs. Loaded after Mesa, whose LLVM differs, it crashes Python
     found = available()
     if not wanted:
         if not found:
