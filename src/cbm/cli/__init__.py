@@ -54,7 +54,9 @@ _SMALLER = "Try a smaller --agent.batch_size, --agent.hidden_dim or --env.size, 
 def main(argv: list[str] | None = None) -> int:
     """Run one verb; exit status 2 for a mistake on the command line, 1 for anything else that a person can fix."""
     argv = sys.argv[1:] if argv is None else argv
-    if isinstance(sys.stdout, io.TextIOWrapper):  # a name that is not UTF-8, or a terminal that cannot write every sign
+    if isinstance(
+        sys.stdout, io.TextIOWrapper
+    ):  # a name that is not UTF-8, or a terminal that cannot show every character
         sys.stdout.reconfigure(errors="backslashreplace")  # as Python itself does for stderr
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.default_int_handler)  # see `leave_current_folder`
@@ -73,8 +75,10 @@ def main(argv: list[str] | None = None) -> int:
         print(f"cbm: there is no verb {name!r}.{hint}\n\n{_usage()}", file=sys.stderr)
         return 2
     for word in rest:
-        if any("\ud800" <= sign <= "\udfff" for sign in word):  # how Python keeps a byte that it could not decode
-            print(f"cbm {name}: {word!r} is not UTF-8. Give or make another name.", file=sys.stderr)
+        if any(
+            "\ud800" <= character <= "\udfff" for character in word
+        ):  # how Python keeps a byte that it could not decode
+            print(f"cbm {name}: {word!r} is not UTF-8. Choose another name.", file=sys.stderr)
             return 2
     verb = VERBS[name]
     atexit.register(gc.freeze)  # the collection at Python's end then skips all that is loaded: 0.8 s after training
