@@ -75,9 +75,8 @@ def main(argv: list[str] | None = None) -> int:
         print(f"cbm: there is no verb {name!r}.{hint}\n\n{_usage()}", file=sys.stderr)
         return 2
     for word in rest:
-        if any(
-            "\ud800" <= character <= "\udfff" for character in word
-        ):  # how Python keeps a byte that it could not decode
+        # How Python keeps a byte that it could not decode.
+        if any("\ud800" <= character <= "\udfff" for character in word):
             print(f"cbm {name}: {word!r} is not UTF-8. Choose another name.", file=sys.stderr)
             return 2
     verb = VERBS[name]
