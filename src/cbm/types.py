@@ -39,6 +39,7 @@ class Batch:
     n_step_reward: Tensor  # r_t + gamma r_{t+1} + ... over the n steps
     n_step_discount: Tensor  # gamma^n, or 0 where the episode terminated within them (a time limit does not)
     boot_obs: Tensor
+    episode: Tensor  # (B,): which transitions are from the same episode
 
     def to(self, device: torch.device) -> Batch:
         """The same batch on `device`; itself if it is there already."""
@@ -109,9 +110,12 @@ class Objective(nn.Module):
     blocks_critic: bool = True
 
     def losses(
-        self, z: Tensor, action: Tensor, reward: Tensor, z_next: Tensor, policy: Policy
+        self, z: Tensor, action: Tensor, reward: Tensor, z_next: Tensor, policy: Policy, episode: Tensor | None = None
     ) -> tuple[Losses, Metrics]:
-        """For z (B, D), actions (B, A), one-step rewards (B, 1) and z_next (B, D), which carries no gradient."""
+        """For z (B, D), actions (B, A), one-step rewards (B, 1) and z_next (B, D), which carries no gradient.
+
+        Transitions with the same number in `episode` (B,) are from the same episode.
+        """
         raise NotImplementedError
 
     def prototype_space(self, policy: Policy) -> PrototypeSpace | None:

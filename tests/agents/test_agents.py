@@ -18,6 +18,8 @@ from cbm.agents.drqv2 import DrQv2, DrQv2Config
 from cbm.errors import CBMError, UnknownChoice
 from cbm.learning import threads
 from cbm.learning.optimisation import critic_blocked
+from cbm.learning.recent import Latents, Recent
+from cbm.objectives.cbm import CBMConfig
 from cbm.replay import Replay
 from cbm.types import begin_episode
 from small_agents import SETUP, SIZES, agent, batch, example, sequences, shrunk
@@ -207,12 +209,45 @@ class TestModelFree:
         assert discounts.max().item() == pytest.approx(0.99)
         assert discounts.min().item() == pytest.approx(expected)
 
+    def test_head_updates_train_critic_and_actor_alone(self, name: str) -> None:
+        """And go on as they would have, bit for bit, in an agent out of a checkpoint."""
+        if name in RELEASED_NAMES:
+            with pytest.raises(CBMError, match="head_updates must be 0"):
+                agent(name, head_updates=1)
+            return
+        found = []
+        for number in (0, 3):
+            a = agent(name, head_updates=number)
+            a.update(batch(), 0)
+            found.append(learned(a))
+        changed = {key for key in found[0] if not torch.equal(found[0][key], found[1][key])}
+        assert changed - {"temperature"} == {"critic", "actor"}
+        b = agent(name, head_updates=3)
+        b.load_state_dict(copied(a.state_dict()))
+        for i in range(1, 4):
+            a.update(batch(i), i), b.update(batch(i), i)
+        equal(a.state_dict(), b.state_dict())
 
-def test_drqv2_target_is_the_n_step_return() -> None:
+
+def test_recent_latents_are_those_of_the_last_batches() -> None:
+    recent, generator = Recent(3), torch.Generator().manual_seed(0)
+    for number in range(5):
+        recent.add(Latents(*(torch.full((4, size), float(number)) for size in (6, 2, 1, 1, 6))))
+    drawn = list(recent.draw(64, 2, generator))
+    for each in drawn:
+        assert each.z.shape == (64, 6)
+        assert {*each.z[:, 0].tolist()} == {2.0, 3.0, 4.0}
+        assert torch.equal(each.z[:, :1], each.n_step_reward)  # rows stay together
+        assert torch.equal(each.z[:, :2], each.action)
+    assert not torch.equal(drawn[0].z, drawn[1].z)
+
+
+def test_drqv2_target_is_the_n_step_return(monkeypatch: pytest.MonkeyPatch) -> None:
     a = agent("drqv2")
     z = torch.randn(8, 6)
     b = batch()
-    target = a.target(b, z, std=0.0)  # without noise
+    monkeypatch.setattr(a, "noise", lambda env_step: 0.0)
+    target = a.target(Latents(z, b.action, b.n_step_reward, b.n_step_discount, z), 0)
     action = a.actor(z)
     q = torch.minimum(*a.target_critic(z, action))
     torch.testing.assert_close(target, b.n_step_reward + b.n_step_discount * q)
@@ -224,7 +259,7 @@ def test_drq_target_averages_over_shifts_and_subtracts_entropy() -> None:
     z = torch.randn(16, 6)
     b = batch(n_step=1)
     a.generator.manual_seed(0)
-    target = a.target(b, z)
+    target = a.mean_target(b, z)
     g = torch.Generator().manual_seed(0)
     mean, log_std = a.actor(z)
     u = mean + log_std.exp() * torch.randn(16, 2, generator=g)
@@ -314,6 +349,8 @@ def test_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
         DrQConfig(batch_size=1)
     with pytest.raises(CBMError, match=r"agent\.batch_size must be at least 3, not 2"):
         agent("drqv2+bisim-nce", batch_size=2)
+    with pytest.raises(CBMError, match=r"episode_means needs several .* --agent\.batch_episodes 4"):
+        make_agent("drq+cbm", SETUP, DrQConfig(), CBMConfig(centred=True, episode_means=True))
     monkeypatch.setitem(AGENTS, "drq", AGENTS["drq"]._replace(carries=False))
     with pytest.raises(CBMError, match="cannot carry"):
         split_name("drq+cbm")
@@ -324,10 +361,11 @@ def test_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_any_number_of_threads_gives_the_same_bits(name: str) -> None:
     """Batches of more than two chunks, as many updates as every part needs for its turn; in 32 bits and in 16."""
     states: dict[tuple[bool, int], dict[str, Any]] = {}
+    heads = {"head_updates": 2} if name in MODEL_FREE and name not in RELEASED_NAMES else {}
     for mixed in (False, True):
         for count in (1, 2, 3, 8) if not mixed else (1, 2):
             with threads.use(count):
-                a = agent(name, batch_size=37, mixed_precision=mixed)
+                a = agent(name, batch_size=37, mixed_precision=mixed, **heads)
                 for seed in range(2):
                     memory = hasattr(a.config, "length")
                     a.update(sequences(seed, size=6) if memory else batch(seed, size=37), 0)

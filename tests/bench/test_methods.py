@@ -9,6 +9,7 @@ import pytest
 
 from cbm.bench import methods
 from cbm.config import make_config
+from cbm.objectives.cbm import DynamicsConfig
 from cbm.replay import Replay
 
 
@@ -33,8 +34,9 @@ def test_images_are_counted(replay: Replay, name: str, encoded: int, with_gradie
     assert (work.encoded, work.with_gradient) == (encoded * batch, with_gradient * batch)
 
 
-def test_operations_are_those_of_the_convolutions(replay: Replay) -> None:
+def test_operations_are_those_of_the_convolutions(replay: Replay, monkeypatch: pytest.MonkeyPatch) -> None:
     """`drqv2+dynamics` encodes one batch more than `drqv2`; beside it, its transition model is small."""
+    monkeypatch.setattr(DynamicsConfig, "laptop_agent", {"batch_episodes": 4})  # no further updates of critic and actor
     more = [methods.Update(name, replay).work.operations for name in ("drqv2+dynamics", "drqv2")]
     config = make_config("drqv2", preset="laptop")
     side, channels, per_image = config.env.size, 9, 0

@@ -40,7 +40,8 @@ def test_a_side_counts_what_it_computes_and_a_competitor_stops() -> None:
         with competitor:
             ours()
         assert psutil.Process(competitor.pid).status() == psutil.STATUS_STOPPED
-        assert 0.5e9 < ours.operations < 3e9  # two updates of 20 images each; 64 images take 4.6e9 an update
+        # Two updates of 20 images each, and of critic and actor with 40 latents; 64 images take 4.6e9 an update.
+        assert 0.5e9 < ours.operations < 5e9
     assert not psutil.pid_exists(competitor.pid)
 
 

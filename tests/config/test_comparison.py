@@ -20,9 +20,13 @@ def test_the_reference_differs_in_nothing() -> None:
     assert "laptop" in describe(config, {})
 
 
-def test_its_base_differs_in_the_episodes_of_a_batch_and_the_target_alone() -> None:
+def test_its_base_differs_in_the_episodes_of_a_batch_and_the_updates_alone() -> None:
     found = differences(make_config("drqv2", preset="laptop"))
-    assert found == {"agent.batch_episodes": (0, 4), "agent.target_every": (2, 1), "agent.target_rate": (0.01, 0.02)}
+    assert found == {
+        "agent.batch_episodes": (0, 4),
+        "agent.head_updates": (0, 8),
+        "updates_per_agent_step": (0.5, 0.25),
+    }
     assert not differences(make_config("drqv2"))
     assert "no difference" in describe(make_config("drqv2"), {})
 

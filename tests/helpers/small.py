@@ -25,6 +25,11 @@ def arrays(seed: int = 0, size: int = B) -> tuple[np.ndarray, ...]:
     return tuple(t.detach().double().numpy() for t in batch(seed, size))
 
 
+def deviations(x: np.ndarray, episode: np.ndarray) -> np.ndarray:
+    """Of rows from the mean of their episode."""
+    return np.stack([row - x[episode == own].mean(axis=0) for row, own in zip(x, episode, strict=True)])
+
+
 def unit(x: np.ndarray) -> np.ndarray:
     return x / np.linalg.norm(x, axis=-1, keepdims=True)
 

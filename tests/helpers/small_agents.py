@@ -48,6 +48,7 @@ def batch(seed: int = 0, n_step: int = 3, size: int = 8) -> Batch:
         n_step_reward=reward if n_step == 1 else 3 * reward,
         n_step_discount=torch.full((size, 1), 0.99**n_step),
         boot_obs=images[1] if n_step == 1 else images[2],
+        episode=torch.arange(size) // 4,
     )
 
 

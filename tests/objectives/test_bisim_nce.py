@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from cbm.objectives.bisim_nce import BisimNCE, BisimNCEConfig, nearest
-from small import A, B, D, arrays, batch, policy, run_net, trained, unit
+from small import A, B, D, arrays, batch, deviations, policy, run_net, trained, unit
 
 SMALL = BisimNCEConfig(transition_hidden=8)
 
@@ -19,7 +19,9 @@ def bisim_nce(config: BisimNCEConfig = SMALL) -> BisimNCE:
     return BisimNCE(config, latent_dim=D, action_dim=A, reward_scale=0.25)
 
 
-@pytest.mark.parametrize("config", [SMALL, replace(SMALL, unit_latents=False), replace(SMALL, centred=True)])
+@pytest.mark.parametrize(
+    "config", [SMALL, replace(SMALL, unit_latents=False), replace(SMALL, centred=True, episode_means=True)]
+)
 def test_losses_are_those_of_the_paper(config: BisimNCEConfig) -> None:
     objective = bisim_nce(config)
     z, action, reward, z_next = arrays()
@@ -27,7 +29,7 @@ def test_losses_are_those_of_the_paper(config: BisimNCEConfig) -> None:
     scale = unit if config.unit_latents else (lambda x: x)
     predicted = run_net(objective.transition.net, np.concatenate([z, action], axis=1))
     if config.centred:
-        z, z_next, predicted = (x - x.mean(axis=0) for x in (z, z_next, predicted))
+        z, z_next, predicted = (deviations(x, np.arange(B) % 3) for x in (z, z_next, predicted))
 
     def distance(i: int, j: int) -> float:
         return abs(r[i] - r[j]) + np.linalg.norm(scale(z_next)[i] - scale(z_next)[j])
@@ -39,7 +41,7 @@ def test_losses_are_those_of_the_paper(config: BisimNCEConfig) -> None:
         f = {j: np.exp(unit(z)[i] @ unit(z)[j] / 0.1) for j in others}
         contrast.append(-np.log(f[closest] / sum(f.values())))
     f = np.exp(unit(predicted) @ unit(z_next).T / 0.1)
-    losses, metrics = objective.losses(*batch(), policy)
+    losses, metrics = objective.losses(*batch(), policy, torch.arange(B) % 3)
     assert losses["contrast"].item() == pytest.approx(np.mean(contrast), rel=1e-5)
     assert losses["dynamics"].item() == pytest.approx(-np.mean(np.log(np.diag(f) / f.sum(axis=1))), rel=1e-5)
     every = [distance(i, j) for i in range(B) for j in range(B) if i != j]

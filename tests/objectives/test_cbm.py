@@ -13,7 +13,7 @@ from cbm.errors import CBMError, UnknownChoice
 from cbm.learning.ops import sinkhorn
 from cbm.objectives import OBJECTIVES, get_objective
 from cbm.objectives.cbm import CBM, CBMConfig, average_rewards, log_assignment
-from small import A, B, D, batch, policy, run_net, trained, unit
+from small import A, B, D, batch, deviations, policy, run_net, trained, unit
 
 K = 6
 SMALL = CBMConfig(prototypes=K, transition_hidden=8)
@@ -24,9 +24,9 @@ def cbm(config: CBMConfig = SMALL, seed: int = 0) -> CBM:
     return CBM(config, latent_dim=D, action_dim=A, reward_scale=0.25)
 
 
-def numpy_losses(objective: CBM, normalise: bool, centred: bool) -> tuple[float, float, np.ndarray]:
+def numpy_losses(objective: CBM, episode: np.ndarray) -> tuple[float, float, np.ndarray]:
     """L_P, L_CBM and the prototype rewards after one batch, by the paper's formulas."""
-    scale = unit if normalise else (lambda x: x)
+    scale = unit if objective.config.unit_latents else (lambda x: x)
     z, action, reward, z_next = (t.detach().double().numpy() for t in batch())
     c = objective.prototypes.detach().double().numpy()
 
@@ -36,10 +36,11 @@ def numpy_losses(objective: CBM, normalise: bool, centred: bool) -> tuple[float,
     r = 0.25 * reward[:, 0]
     r_c = r[:K]  # "randomly sampling from the replay buffer"
     c_next, predicted = model(c, np.tanh(c[:, :A])), model(z, action)
-    if centred:
-        z, c = z - z.mean(axis=0), c - z.mean(axis=0)
-        z_next, c_next = z_next - z_next.mean(axis=0), c_next - z_next.mean(axis=0)
-        predicted = predicted - predicted.mean(axis=0)
+    if objective.config.centred:
+        episode = episode if objective.config.episode_means else np.zeros(B)
+        z, c = deviations(z, episode), c - z.mean(axis=0)
+        z_next, c_next = deviations(z_next, episode), c_next - z_next.mean(axis=0)
+        predicted = deviations(predicted, episode)
     d = np.array(
         [[abs(r[i] - r_c[j]) + np.linalg.norm(scale(z_next)[i] - scale(c_next)[j]) for j in range(K)] for i in range(B)]
     )
@@ -56,12 +57,13 @@ def numpy_losses(objective: CBM, normalise: bool, centred: bool) -> tuple[float,
     return dynamics, cluster, 0.01 * r_hat + 0.99 * r_c
 
 
-@pytest.mark.parametrize("centred", [False, True])
+@pytest.mark.parametrize("settings", [{}, {"centred": True}, {"centred": True, "episode_means": True}])
 @pytest.mark.parametrize("unit_latents", [True, False])
-def test_losses_are_those_of_the_paper(unit_latents: bool, centred: bool) -> None:
-    objective = cbm(replace(SMALL, unit_latents=unit_latents, centred=centred))
-    dynamics, cluster, r_c = numpy_losses(objective, unit_latents, centred)
-    losses, _ = objective.losses(*batch(), policy)
+def test_losses_are_those_of_the_paper(unit_latents: bool, settings: dict[str, bool]) -> None:
+    objective = cbm(replace(SMALL, unit_latents=unit_latents, **settings))
+    episode = np.array([7, 7, 3, 7, 3, 3, 9, 9, 7, 3, 9, 7])
+    dynamics, cluster, r_c = numpy_losses(objective, episode)
+    losses, _ = objective.losses(*batch(), policy, torch.from_numpy(episode))
     assert losses["dynamics"].item() == pytest.approx(dynamics, rel=1e-5)
     assert losses["cluster"].item() == pytest.approx(cluster, rel=1e-5)
     np.testing.assert_allclose(objective.r_c, r_c, rtol=1e-5)
@@ -79,6 +81,19 @@ def test_centred_losses_do_not_see_what_all_latents_share() -> None:
         moved, _ = objective.losses(z + shared, action, reward, z_next + shared, policy)
         same.append(torch.allclose(plain["dynamics"], moved["dynamics"], rtol=1e-4))
     assert same == [True, False]
+
+
+def test_losses_with_episode_means_do_not_see_what_an_episode_has_to_itself() -> None:
+    z, action, reward, z_next = batch()
+    objective = cbm(replace(SMALL, centred=True, episode_means=True))
+    objective.transition.forward = lambda x, a: x  # type: ignore[method-assign]
+    episode = torch.arange(B) % 3
+    walls = torch.randn(3, D)[episode]
+    plain, _ = objective.losses(z, action, reward, z_next, policy, episode)
+    moved, _ = objective.losses(z + walls, action, reward, z_next + walls, policy, episode)
+    assert torch.allclose(plain["dynamics"], moved["dynamics"], rtol=1e-4)
+    with pytest.raises(CBMError, match="the number of the episode of each transition"):
+        objective.losses(z, action, reward, z_next, policy)
 
 
 @pytest.mark.parametrize("centred", [False, True])

@@ -20,6 +20,7 @@ from cbm.agents.svea import SVEA, SVEAConfig
 from cbm.agents.tpc import TPC, TPCConfig
 from cbm.errors import CBMError, choose
 from cbm.objectives import OBJECTIVES, get_objective
+from cbm.objectives.cbm import DynamicsConfig
 from cbm.registry import Registry
 from cbm.schema.methods import AgentConfig, ObjectiveConfig
 from cbm.types import Agent
@@ -130,6 +131,12 @@ def make_agent(
             raise CBMError(
                 f"{objective_name!r} compares observations of a batch, so agent.batch_size must be at least "
                 f"{entry.min_batch}, not {config.batch_size}"
+            )
+        few = not isinstance(config, ActorCriticConfig) or config.batch_episodes
+        if isinstance(objective_config, DynamicsConfig) and objective_config.episode_means and not few:
+            raise CBMError(
+                "objective.episode_means needs several transitions of each episode in a batch: add, for example, "
+                "--agent.batch_episodes 4"
             )
         with seeded(setup.seed):
             objective = entry.build(

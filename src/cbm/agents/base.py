@@ -20,9 +20,13 @@ from cbm.errors import CBMError
 from cbm.learning.nets import Critic, DeterministicActor, Encoder, GaussianActor
 from cbm.learning.ops import linear_schedule
 from cbm.learning.optimisation import adams, encoder_optimizer, loss_weights
+from cbm.learning.recent import Latents, Recent, fit_critic
 from cbm.schema.methods import AgentConfig
 from cbm.schema.ranges import Count, CountOrZero, Length, Range, Width
-from cbm.types import Agent, Objective, send
+from cbm.types import Agent, Metrics, Objective, send
+
+_RECENT = 16  # batches whose latents are kept for `head_updates`
+_HEAD_BATCH = 2  # times the batch size
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,9 @@ class ActorCriticConfig(AgentConfig):
     """Draw each batch from at most this many episodes, chosen anew for each batch; 0: from all. What distinguishes
     episodes, such as the background, then distinguishes few members of a batch, and a contrastive loss has to look at
     the rest."""
+    head_updates: Annotated[int, Range(0, 1_000)] = 0
+    """Further updates of critic and actor after each update, from the latents of the last 16 batches, two batch sizes
+    at a time (ours). No image is encoded for them, so in `laptop` each costs a fifteenth of an update."""
 
     def laptop(self) -> Self:
         """For two cores: smaller networks and batches, fewer updates, and a higher rate to make up for them.
@@ -156,7 +163,8 @@ def as_actions(action: Tensor, obs: np.ndarray) -> np.ndarray:
 
 
 class ActorCritic(Agent):
-    """An encoder, an actor and two critics on its latents: all but how it explores, and its `update`."""
+    """An encoder, an actor and two critics on its latents: all but how it explores, what its critic and its actor
+    should do, and its `update`."""
 
     acting = ("encoder", "actor")
     encoder: Encoder
@@ -166,6 +174,7 @@ class ActorCritic(Agent):
     def __init__(self, config: ActorCriticConfig, setup: Setup, objective: Objective | None) -> None:
         self.config, self.setup, self.device, self.objective = config, setup, setup.device, objective
         self.generator = torch.Generator(self.device).manual_seed(setup.seed)
+        self.recent = Recent(_RECENT)
         self.updates = 0
 
     def assemble(self, **others: nn.Module) -> None:
@@ -180,6 +189,29 @@ class ActorCritic(Agent):
             **adams(lr, critic=self.critic, actor=self.actor),
         }
         self.weights = loss_weights(self.objective)
+
+    def target(self, latents: Latents, env_step: int) -> Tensor:
+        """What Q of these transitions should be, (B, 1)."""
+        raise NotImplementedError
+
+    def follow(self, z: Tensor, env_step: int, number: int) -> Metrics:
+        """Steps of actor and target critic, if it is their turn after `number` updates of the critic."""
+        raise NotImplementedError
+
+    @property
+    def critic_updates(self) -> int:
+        return self.updates * (1 + self.config.head_updates)
+
+    def learn_again(self, latents: Latents, env_step: int) -> None:
+        """`head_updates`: critic and actor learn from the latents of recent batches, of which these are the last."""
+        config = self.config
+        if config.head_updates:
+            self.recent.add(latents)
+            drawn = self.recent.draw(_HEAD_BATCH * config.batch_size, config.head_updates, self.generator)
+            for number, again in enumerate(drawn, self.critic_updates + 1):
+                fit_critic(self.critic, again, self.target(again, env_step))
+                self.optimizers["critic"].step()
+                self.follow(again.z, env_step, number)
 
     @torch.no_grad()
     def act(self, obs: np.ndarray, env_step: int = 0, explore: bool = False) -> np.ndarray:
@@ -211,7 +243,9 @@ class ActorCritic(Agent):
         return Reactive(self.encoder, self.actor)
 
     def state_dict(self) -> dict[str, Any]:
-        return agent_state(self.modules, self.optimizers, self.generator, self.updates)
+        state = agent_state(self.modules, self.optimizers, self.generator, self.updates)
+        return state | {"recent": self.recent.state_dict()} if self.config.head_updates else state
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.updates = restore_agent(state, self.modules, self.optimizers, self.generator)
+        self.recent.load_state_dict(state.get("recent", {}), self.device)

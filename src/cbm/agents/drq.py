@@ -10,7 +10,8 @@ from torch import Tensor
 
 from cbm.agents.sac import SAC, SACConfig
 from cbm.learning import chunks
-from cbm.learning.optimisation import critic_blocked, minimise, td_loss
+from cbm.learning.optimisation import critic_blocked, critic_metrics, minimise, td_loss
+from cbm.learning.recent import Latents
 from cbm.schema.ranges import Range
 from cbm.types import Batch, Losses, Metrics
 
@@ -39,15 +40,18 @@ class DrQ(SAC):
         (z, features), *encoded = chunks.run([first, *others, *then])
         z_next = torch.cat(encoded[len(others) :])  # (shifts * B, D)
         if self.objective is not None:
-            losses, metrics = self.objective.losses(z, batch.action, batch.reward, z_next[:size], self.actor.mean)
-        z = torch.cat([z.detach() if blocked else z, *encoded[: len(others)]])
+            transitions = z, batch.action, batch.reward, z_next[:size]
+            losses, metrics = self.objective.losses(*transitions, self.actor.mean, batch.episode)
+        latents = Latents(z.detach(), batch.action, batch.n_step_reward, batch.n_step_discount, z_next[:size])
+        z = torch.cat([latents.z if blocked else z, *encoded[: len(others)]])
         q = self.critic(z, batch.action.repeat(config.shifts, 1))
-        target = self.target(batch, z_next)
+        target = self.mean_target(batch, z_next)
         losses["critic"] = td_loss(q, target.repeat(config.shifts, 1))
         metrics |= minimise(losses, self.weights, ("encoder", "critic"), self.optimizers)
-        return metrics | self._finish_update(features, q[0], target)
+        metrics |= critic_metrics(q[0], target, z)
+        return metrics | self.finish_update(latents, features, env_step)
 
-    def target(self, batch: Batch, z_next: Tensor) -> Tensor:
+    def mean_target(self, batch: Batch, z_next: Tensor) -> Tensor:
         """y = r + gamma * mean over shifts of (min_i Q_i'(z', a') - alpha log pi(a' | z')), a' ~ pi(z')."""
         mean = self.soft_value(z_next).view(self.config.shifts, -1, 1).mean(dim=0)
         return batch.n_step_reward + batch.n_step_discount * mean

@@ -14,6 +14,7 @@ from cbm.learning import chunks
 from cbm.learning.nets import Critic, DeterministicActor, Makes
 from cbm.learning.ops import noisy_action, soft_update
 from cbm.learning.optimisation import critic_blocked, critic_metrics, minimise, shifted, td_loss
+from cbm.learning.recent import Latents
 from cbm.replay import Replay
 from cbm.schema.ranges import Positive, Range, Weight
 from cbm.types import Batch, Losses, Metrics, Objective
@@ -61,7 +62,7 @@ class DrQv2(ActorCritic):
         )
 
     def update(self, batch: Batch, env_step: int) -> Metrics:
-        config, batch, std = self.config, batch.to(self.device), self.noise(env_step)
+        batch = batch.to(self.device)
         losses: Losses = {}
         metrics: Metrics = {}
         seen = [self._shifted(batch.obs, learns=True), self._shifted(batch.boot_obs)]
@@ -69,20 +70,19 @@ class DrQv2(ActorCritic):
             seen.append(self._shifted(batch.next_obs))
         (z, features), z_boot, *z_next = chunks.run(seen)
         if self.objective is not None:
-            losses, metrics = self.objective.losses(z, batch.action, batch.reward, z_next[0], self.actor.mean)
+            transitions = z, batch.action, batch.reward, z_next[0]
+            losses, metrics = self.objective.losses(*transitions, self.actor.mean, batch.episode)
 
-        z_critic = z.detach() if critic_blocked(self.objective) else z
-        q, target = self.critic(z_critic, batch.action), self.target(batch, z_boot, std)
+        latents = Latents(z.detach(), batch.action, batch.n_step_reward, batch.n_step_discount, z_boot)
+        q = self.critic(latents.z if critic_blocked(self.objective) else z, batch.action)
+        target = self.target(latents, env_step)
         losses["critic"] = td_loss(q, target)
         metrics |= minimise(losses, self.weights, ("encoder", "critic"), self.optimizers)
         metrics |= critic_metrics(q[0], target, z)
-
-        if self.updates % config.actor_every == 0:
-            with torch.no_grad():
-                z = self.encoder.latent(features)  # through the projection as it is now
-            metrics |= minimise({"actor": self.actor_loss(z, std)}, {"actor": 1.0}, ("actor",), self.optimizers)
-        if self.updates % config.target_every == 0:
-            soft_update(self.target_critic.parameters(), self.critic.parameters(), config.target_rate)
+        with torch.no_grad():
+            z = self.encoder.latent(features)  # through the projection as it is now
+        metrics |= self.follow(z, env_step, self.critic_updates)
+        self.learn_again(latents, env_step)
         self.updates += 1
         return metrics
 
@@ -92,12 +92,22 @@ class DrQv2(ActorCritic):
         return shifted(self.encoder, obs, self.config.shift_pad, self.generator, learns, makes)
 
     @torch.no_grad()
-    def target(self, batch: Batch, z_boot: Tensor, std: float) -> Tensor:
+    def target(self, latents: Latents, env_step: int) -> Tensor:
         """y = sum_k gamma^k r_{t+k} + gamma^n min_i Q_i'(z_{t+n}, pi(z_{t+n}) + clipped noise)."""
-        action = noisy_action(self.actor.mean(z_boot), std, self.generator, self.config.noise_clip)
-        return batch.n_step_reward + batch.n_step_discount * torch.minimum(*self.target_critic(z_boot, action))
+        q = torch.minimum(*self.target_critic(latents.z_boot, self._noisy(latents.z_boot, env_step)))
+        return latents.n_step_reward + latents.n_step_discount * q
 
-    def actor_loss(self, z: Tensor, std: float) -> Tensor:
+    def actor_loss(self, z: Tensor, env_step: int) -> Tensor:
         """-min_i Q_i(z, pi(z) + clipped noise)."""
-        action = noisy_action(self.actor.mean(z), std, self.generator, self.config.noise_clip)
-        return -torch.minimum(*self.critic(z, action)).mean()
+        return -torch.minimum(*self.critic(z, self._noisy(z, env_step))).mean()
+
+    def follow(self, z: Tensor, env_step: int, number: int) -> Metrics:
+        config, metrics = self.config, Metrics()
+        if number % config.actor_every == 0:
+            metrics = minimise({"actor": self.actor_loss(z, env_step)}, {"actor": 1.0}, ("actor",), self.optimizers)
+        if number % config.target_every == 0:
+            soft_update(self.target_critic.parameters(), self.critic.parameters(), config.target_rate)
+        return metrics
+
+    def _noisy(self, z: Tensor, env_step: int) -> Tensor:
+        return noisy_action(self.actor.mean(z), self.noise(env_step), self.generator, self.config.noise_clip)

@@ -16,7 +16,8 @@ from cbm.learning import chunks
 from cbm.learning.augment import draw_shifts, shift
 from cbm.learning.nets import Encoder, count_features
 from cbm.learning.ops import soft_update
-from cbm.learning.optimisation import adam, encoder_optimizer, minimise, td_loss
+from cbm.learning.optimisation import adam, critic_metrics, encoder_optimizer, minimise, td_loss
+from cbm.learning.recent import Latents
 from cbm.objectives.proto import Proto, ProtoConfig
 from cbm.schema.ranges import Count, Positive, Range, Share, StepsOrZero, Weight
 from cbm.types import Batch, Metrics
@@ -124,11 +125,13 @@ class ProtoRL(SAC):
             metrics["proto/novelty"] = novelty.mean()
         z = self.encoder.latent(features)
         with torch.no_grad():
-            target = reward + batch.n_step_discount * self.soft_value(self.encoder.latent(features_next))
-        q = self.critic(z, batch.action)
+            z_next = self.encoder.latent(features_next)
+        latents = Latents(z.detach(), batch.action, reward, batch.n_step_discount, z_next)
+        q, target = self.critic(z, batch.action), self.target(latents, env_step)
         critic = ("critic", "projection")
         metrics |= minimise({"critic": td_loss(q, target)}, {"critic": 1.0}, critic, self.optimizers)
-        return metrics | self._finish_update(features, q[0], target)
+        metrics |= critic_metrics(q[0], target, z)
+        return metrics | self.finish_update(latents, features, env_step)
 
     def _update_encoder(self, now: tuple[Tensor, Tensor], then: tuple[Tensor, Tensor], batch: Batch) -> Metrics:
         """One step on convolutions, projector, predictor and prototypes; then their slow copies follow.

@@ -14,7 +14,8 @@ from cbm.agents.base import ActorCritic, ActorCriticConfig, Setup, make_encoder,
 from cbm.learning.chunks import Work
 from cbm.learning.nets import Critic, Encoder, GaussianActor, Makes
 from cbm.learning.ops import soft_update, squashed_gaussian
-from cbm.learning.optimisation import adam, critic_metrics, minimise, shifted
+from cbm.learning.optimisation import adam, minimise, shifted
+from cbm.learning.recent import Latents
 from cbm.replay import Replay
 from cbm.schema.ranges import Positive, Range
 from cbm.types import Batch, Metrics, Objective
@@ -94,23 +95,30 @@ class SAC(ActorCritic):
         alpha = self.temperature().detach()
         return (alpha * log_pi - torch.minimum(*self.critic(z, action))).mean(), log_pi
 
-    def _finish_update(self, features: Tensor, q: Tensor, target: Tensor) -> Metrics:
-        """What follows the step on encoder and critic: actor, temperature and target critic, when it is their turn.
+    @torch.no_grad()
+    def target(self, latents: Latents, env_step: int) -> Tensor:
+        """y = r + gamma * (min_i Q_i'(z', a') - alpha log pi(a' | z')), a' ~ pi(z')."""
+        return latents.n_step_reward + latents.n_step_discount * self.soft_value(latents.z_boot)
 
-        They see the latents that the encoder's projection makes of the batch's `features` after its step.
-        """
-        config = self.config
+    def finish_update(self, latents: Latents, features: Tensor, env_step: int) -> Metrics:
+        """What follows the step of encoder and critic on a batch, of which these are the latents, as they were before
+        it, and the features."""
         with torch.no_grad():
-            z = self.encoder.latent(features)
-        metrics = critic_metrics(q, target, z)
-        if self.updates % config.actor_every == 0:
-            metrics |= self._update_actor(z)
-        if self.updates % config.target_every == 0:
-            soft_update(self.target_critic.parameters(), self.critic.parameters(), config.target_rate)
+            z = self.encoder.latent(features)  # through the projection as it is now
+        metrics = self.follow(z, env_step, self.critic_updates)
+        self.learn_again(latents, env_step)
         self.updates += 1
         return metrics
 
+    def follow(self, z: Tensor, env_step: int, number: int) -> Metrics:
+        config = self.config
+        metrics = self._update_actor(z) if number % config.actor_every == 0 else {}
+        if number % config.target_every == 0:
+            soft_update(self.target_critic.parameters(), self.critic.parameters(), config.target_rate)
+        return metrics
+
     def _update_actor(self, z: Tensor) -> Metrics:
+        """And the temperature, if it is learned."""
         actor_loss, log_pi = self.actor_loss(z)
         losses, alpha = {"actor": actor_loss}, self.temperature()
         if self.config.learn_temperature:

@@ -17,7 +17,8 @@ from cbm.learning import chunks
 from cbm.learning.augment import convolution, draw_convolutions, draw_images, draw_shifts, overlay, shift
 from cbm.learning.nets import Encoder
 from cbm.learning.ops import soft_update
-from cbm.learning.optimisation import minimise, td_loss
+from cbm.learning.optimisation import critic_metrics, minimise, td_loss
+from cbm.learning.recent import Latents
 from cbm.schema.ranges import CountOrZero, Positive, Range, Share, Weight
 from cbm.types import Batch, Metrics
 
@@ -113,9 +114,8 @@ class SVEA(SAC):
                 self.target_encoder.work(*then, see=shift),
             ]
         )
-        with torch.no_grad():
-            value = self.soft_value(z_next, z_target)
-            target = batch.n_step_reward + batch.n_step_discount * value
+        latents = Latents(z.detach(), batch.action, batch.n_step_reward, batch.n_step_discount, z_next)
+        target = batch.n_step_reward + batch.n_step_discount * self.soft_value(z_next, z_target)
         q = self.critic(z, batch.action)
         losses = {
             "critic": td_loss(q, target),
@@ -124,7 +124,8 @@ class SVEA(SAC):
         metrics = minimise(losses, self.weights, ("encoder", "critic"), self.optimizers)
         if self.updates % config.target_every == 0:
             soft_update(self.target_encoder.parameters(), self.encoder.parameters(), config.encoder_rate)
-        return metrics | self._finish_update(features, q[0], target)
+        metrics |= critic_metrics(q[0], target, z)
+        return metrics | self.finish_update(latents, features, env_step)
 
     def draw(self, obs: Tensor) -> Tensor:
         """What is random in the strong augmentation of observations."""

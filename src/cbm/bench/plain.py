@@ -15,6 +15,7 @@ from cbm.agents.drq import DrQ
 from cbm.agents.drqv2 import DrQv2
 from cbm.learning.ops import soft_update
 from cbm.learning.optimisation import td_loss
+from cbm.learning.recent import Latents
 from cbm.types import Batch
 
 
@@ -45,11 +46,13 @@ class PlainUpdate:
         z = self.encode(grid_shift(torch.cat(images).float()))
         z_first = z[:size]
         z_now, z_next = z[: self.copies * size].detach(), z[self.copies * size :].detach()
-        losses, _ = self.objective.losses(z_first, batch.action, batch.reward, z_next[:size], agent.actor.mean)
+        transitions = z_first, batch.action, batch.reward, z_next[:size]
+        losses, _ = self.objective.losses(*transitions, agent.actor.mean, batch.episode)
         if isinstance(agent, DrQ):
-            target = agent.target(batch, z_next).repeat(self.copies, 1)
+            target = agent.mean_target(batch, z_next).repeat(self.copies, 1)
         else:
-            target = agent.target(batch, z_next[size:], 1.0)
+            rewards = batch.n_step_reward, batch.n_step_discount
+            target = agent.target(Latents(z_now, batch.action, *rewards, z_next[size:]), 0)
         losses["critic"] = td_loss(agent.critic(z_now, batch.action.repeat(self.copies, 1)), target)
         self.optimizer.zero_grad()
         torch.stack([agent.weights[name] * loss for name, loss in losses.items()]).sum().backward()
@@ -66,7 +69,7 @@ class PlainUpdate:
     def update_actor(self, z: Tensor) -> None:
         agent = self.agent
         self.actor_optimizer.zero_grad()
-        loss = agent.actor_loss(z)[0] if isinstance(agent, DrQ) else agent.actor_loss(z, 1.0)
+        loss = agent.actor_loss(z)[0] if isinstance(agent, DrQ) else agent.actor_loss(z, 0)
         loss.backward()
         self.actor_optimizer.step()
 

@@ -26,7 +26,7 @@ from cbm.training.session import Saver, Session
 _TASK = "cartpole-swingup"
 _STORED = 100_000  # steps in replay when a checkpoint is timed
 _STEPS = 20_000  # environment steps whose time is compared with and without overlap
-DEMO_STEPS = 125_000  # of `make demo`
+DEMO_STEPS = 150_000  # of `make demo`
 
 
 def rows(quick: bool = False, report: Callable[[str], None] = lambda part: None) -> Iterator[Row]:

@@ -79,9 +79,12 @@ def make_run_agent(config: RunConfig, shapes: Shapes, device: str = "cpu") -> Ag
 
 def load_weights(agent: Agent, state: Mapping[str, Any]) -> None:
     """Make `agent` act as the one that `state` came from. Optimizers stay behind, and so does a generator that may
-    belong to another device."""
+    belong to another device. Only learning needs target networks, so `state` may be without them."""
+    own = agent.state_dict()
+    targets = {name: weights for name, weights in own.get("modules", {}).items() if name.startswith("target_")}
     try:
-        agent.load_state_dict({**state, "optimizers": {}, "generator": agent.state_dict()["generator"]})
+        modules = {"modules": targets | state["modules"]} if targets else {}
+        agent.load_state_dict({**state, **modules, "optimizers": {}, "generator": own["generator"]})
     except (RuntimeError, KeyError, ValueError, TypeError, AttributeError) as error:
         first = str(error).strip().splitlines()[:2]
         raise CBMError(f"the checkpoint does not fit the settings in config.json: {' '.join(first)}") from error

@@ -12,7 +12,7 @@ from cbm.envs.conditions import Conditions
 from cbm.envs.tasks import Noise, get_task
 from cbm.errors import CBMError, choose
 from cbm.schema import tree
-from cbm.schema.methods import AgentConfig, ObjectiveConfig
+from cbm.schema.methods import LAPTOP_PACE, AgentConfig, ObjectiveConfig
 from cbm.schema.ranges import Count, Form, Range, Steps, StepsOrZero
 from cbm.schema.tree import Checked, Effect
 from cbm.system.files import read_object, write_whole
@@ -147,9 +147,6 @@ class RunConfig(Checked):
         return self.agent.updates_per_agent_step(self.env.resolved().action_repeat or 1)
 
 
-_STEPS_PER_UPDATE = 16  # environment steps, in the preset `laptop`
-
-
 def _paper(config: RunConfig) -> RunConfig:
     return config
 
@@ -157,15 +154,17 @@ def _paper(config: RunConfig) -> RunConfig:
 def _laptop(config: RunConfig) -> RunConfig:
     """The same method at a size for two cores. What that is, each agent and objective says in its `laptop`.
 
-    In 500K steps every task of the suite has about 31,000 updates, whatever its action repeat: what has been learned
-    depends on their number far more than on the number of steps between them (docs/results/recipe.md).
+    In 500K steps every task of the suite has about 31,000 updates, or 15,600 with an objective that has further ones
+    of critic and actor, whatever the action repeat: what has been learned depends on their number far more than on the
+    number of steps between them (docs/results/recipe.md).
     """
     from cbm.agents import ActorCriticConfig
 
     size = 64 if config.env.size == EnvConfig.size else config.env.size
     agent, objective = config.agent.laptop(), config.objective
     if config.env.env_id is None and isinstance(agent, ActorCriticConfig):
-        agent = replace(agent, updates_per_step=(config.env.resolved().action_repeat or 1) / _STEPS_PER_UPDATE)
+        pace = LAPTOP_PACE if objective is None else objective.laptop_pace
+        agent = replace(agent, updates_per_step=(config.env.resolved().action_repeat or 1) / pace)
     if objective is not None:
         objective = objective.laptop()
         if isinstance(agent, ActorCriticConfig):

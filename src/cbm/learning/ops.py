@@ -31,17 +31,20 @@ def sinkhorn(scores: Tensor, epsilon: float, iterations: int) -> Tensor:
     return log_q.exp()
 
 
-def info_nce(
-    query: Tensor, key: Tensor, temperature: float, positive: Tensor | None = None, centred: bool = False
-) -> tuple[Tensor, Tensor]:
+def deviation(x: Tensor, group: Tensor | None = None) -> Tensor:
+    """Of each row of `x` (B, D) from the mean of all rows, or of those that are in the same `group` (B,)."""
+    if group is None:
+        return x - x.mean(dim=0)
+    same = (group[:, None] == group).to(x.dtype)
+    return x - same @ x / same.sum(dim=1, keepdim=True)
+
+
+def info_nce(query: Tensor, key: Tensor, temperature: float, positive: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """-mean_i log softmax_k(cos(query_i, key_k) / tau)[i], and how often the own key is the most similar one.
 
     The paper's L_P (appendix, "Dynamics Model Optimization"), with the minus sign that it leaves out, as a mean.
-    With `positive` (B,), key positive_i is the one to find instead of key i, and key i takes no part. `centred`:
-    queries and keys are compared by their deviations from the means of the batch.
+    With `positive` (B,), key positive_i is the one to find instead of key i, and key i takes no part.
     """
-    if centred:
-        query, key = query - query.mean(dim=0), key - key.mean(dim=0)
     logits = cosine(query, key) / temperature
     own = torch.arange(len(query), device=query.device)
     if positive is not None:

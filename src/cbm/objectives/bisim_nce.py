@@ -43,13 +43,12 @@ class BisimNCE(Objective):
         self.transition = Transition(latent_dim, action_dim, self.config.transition_hidden)
 
     def losses(
-        self, z: Tensor, action: Tensor, reward: Tensor, z_next: Tensor, policy: Policy
+        self, z: Tensor, action: Tensor, reward: Tensor, z_next: Tensor, policy: Policy, episode: Tensor | None = None
     ) -> tuple[Losses, Metrics]:
         """L_P, and InfoNCE with argmin_{j != i} |r_i - r_j| + ||z_i' - z_j'|| as the positive of z_i."""
         config, z_next, reward = self.config, z_next.detach(), self.reward_scale * reward.squeeze(1)
-        dynamics, accuracy = info_nce(self.transition(z, action), z_next, config.temperature, centred=config.centred)
-        if config.centred:
-            z, z_next = z - z.mean(dim=0), z_next - z_next.mean(dim=0)
+        dynamics, accuracy = config.dynamics_loss(self.transition(z, action), z_next, episode)
+        z, z_next = config.centre(z, episode), config.centre(z_next, episode)
         reward_part, latent_part = distance_parts(reward, z_next, reward, z_next, config.unit_latents)
         d = reward_part + latent_part  # (B, B)
         positive = nearest(d)

@@ -10,8 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from cbm.errors import CBMError
 from cbm.learning.nets import Transition
-from cbm.learning.ops import cosine, entropy, info_nce, sinkhorn, soft_cross_entropy
+from cbm.learning.ops import cosine, deviation, entropy, info_nce, sinkhorn, soft_cross_entropy
 from cbm.schema.methods import ObjectiveConfig
 from cbm.schema.ranges import Positive, Range, Weight, Width
 from cbm.types import Losses, Metrics, Objective, Policy, PrototypeSpace
@@ -21,9 +22,10 @@ from cbm.types import Losses, Metrics, Objective, Policy, PrototypeSpace
 class DynamicsConfig(ObjectiveConfig):
     """What every objective with a transition model P has. "Table" is the paper's "CBM list of hyperparameters"."""
 
-    # In the preset `laptop`. A critic that does not train the encoder learns faster from a target that follows closely;
-    # where it does train the encoder, that holds it back (docs/results/recipe.md).
-    laptop_agent = MappingProxyType({"batch_episodes": 4, "target_every": 1, "target_rate": 0.02})
+    # In the preset `laptop`. The encoder does not wait for the critic here, so critic and actor can have most of the
+    # updates, which cost little without images (docs/results/recipe.md).
+    laptop_agent = MappingProxyType({"batch_episodes": 4, "head_updates": 8})
+    laptop_pace = 32
 
     temperature: Positive = 0.1
     """Softmax temperature tau (Table)."""
@@ -33,9 +35,25 @@ class DynamicsConfig(ObjectiveConfig):
     """Latents are compared by their deviations from the batch mean. The latents of an episode share most of their
     direction (background, camera, colours), and so little is left between their cosines that learning starts slowly:
     on cheetah-run, not at all. SwAV's projection ends its hidden layer with BatchNorm, which does the same."""
+    episode_means: bool = False
+    """With `centred`: deviations from the mean of the transition's own episode in the batch. Background, camera and
+    colours then do not tell the right next latent from those of other episodes. Needs few episodes in a batch
+    (`agent.batch_episodes`)."""
 
     def laptop(self) -> Self:
-        return replace(self, centred=True)
+        return replace(self, centred=True, episode_means=True)
+
+    def centre(self, x: Tensor, episode: Tensor | None) -> Tensor:
+        """What is compared of latents (B, D) whose transitions are from episodes (B,)."""
+        if not self.centred:
+            return x
+        if self.episode_means and episode is None:
+            raise CBMError("objective.episode_means: pass losses() the number of the episode of each transition.")
+        return deviation(x, episode if self.episode_means else None)
+
+    def dynamics_loss(self, predicted: Tensor, z_next: Tensor, episode: Tensor | None) -> tuple[Tensor, Tensor]:
+        """L_P, and how often P finds the right next latent."""
+        return info_nce(self.centre(predicted, episode), self.centre(z_next, episode), self.temperature)
 
 
 @dataclass(frozen=True)
@@ -83,11 +101,10 @@ def distance_parts(
     return (reward[:, None] - r_c[None, :]).abs(), torch.cdist(z_next, c_next)
 
 
-def log_assignment(z: Tensor, c: Tensor, config: CBMConfig) -> Tensor:
+def log_assignment(z: Tensor, c: Tensor, config: CBMConfig, episode: Tensor | None = None) -> Tensor:
     """log p_ik = log softmax_k(z_i^T c_k / tau), (B, K)."""
     if config.centred:
-        mean = z.mean(dim=0)
-        z, c = z - mean, c - mean
+        z, c = deviation(z, episode), c - z.mean(dim=0)
     similarity = cosine(z, c) if config.unit_latents else z @ c.T
     return F.log_softmax(similarity / config.temperature, dim=1)
 
@@ -152,25 +169,27 @@ class CBM(Objective):
         self.register_buffer("started", torch.tensor(False))
 
     def losses(
-        self, z: Tensor, action: Tensor, reward: Tensor, z_next: Tensor, policy: Policy
+        self, z: Tensor, action: Tensor, reward: Tensor, z_next: Tensor, policy: Policy, episode: Tensor | None = None
     ) -> tuple[Losses, Metrics]:
         """L_P and L_CBM for latents z (B, D), actions (B, A), rewards (B, 1) and next latents (B, D).
 
         `policy` maps latents to actions. No gradient reaches it, nor `z_next`. In training mode r_c follows the batch.
+        `episode` (B,) numbers the episodes of the batch, for `episode_means`.
         """
         config, c = self.config, self.prototypes
         reward, z_next = self.reward_scale * reward.squeeze(1), z_next.detach()
         with torch.no_grad():
             if self.training:
                 self._start_rewards(reward)
-            next_mean = z_next.mean(dim=0) if config.centred else 0.0
             c_next = self.transition(c, policy(c))
-            parts = distance_parts(reward, z_next - next_mean, self.r_c, c_next - next_mean, config.unit_latents)
+            if config.centred:
+                c_next = c_next - z_next.mean(dim=0)
+            parts = distance_parts(reward, config.centre(z_next, episode), self.r_c, c_next, config.unit_latents)
             q = sinkhorn(-(parts[0] + parts[1]), config.epsilon, config.sinkhorn_iterations)  # Eq. 2
             if self.training:
                 self.r_c.lerp_(average_rewards(q, reward, config), config.reward_rate)  # Eq. 4
-        log_p = log_assignment(z, c, config)
-        dynamics, accuracy = info_nce(self.transition(z, action), z_next, config.temperature, centred=config.centred)
+        log_p = log_assignment(z, c, config, episode if config.episode_means else None)
+        dynamics, accuracy = config.dynamics_loss(self.transition(z, action), z_next, episode)
         losses = {"dynamics": dynamics, "cluster": soft_cross_entropy(log_p, q)}
         return losses, cluster_metrics(log_p, q, accuracy, self.r_c, *parts)
 

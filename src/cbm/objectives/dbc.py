@@ -74,7 +74,7 @@ class DBC(Objective):
         self.random = RandomState()
 
     def losses(
-        self, z: Tensor, action: Tensor, reward: Tensor, z_next: Tensor, policy: Policy
+        self, z: Tensor, action: Tensor, reward: Tensor, z_next: Tensor, policy: Policy, episode: Tensor | None = None
     ) -> tuple[Losses, Metrics]:
         """(||z_i - z_j||_1 - |r_i - r_j| - gamma W_2)^2, -log p(z'), and (r - R(z' ~ p))^2. The policy is not used."""
         reward, z_next = self.reward_scale * reward, z_next.detach()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from torch import Tensor
 
 from cbm.learning.nets import Transition
-from cbm.learning.ops import info_nce
 from cbm.objectives.cbm import DynamicsConfig
 from cbm.types import Losses, Metrics, Objective, Policy
 
@@ -22,9 +21,8 @@ class Dynamics(Objective):
         self.transition = Transition(latent_dim, action_dim, self.config.transition_hidden)
 
     def losses(
-        self, z: Tensor, action: Tensor, reward: Tensor, z_next: Tensor, policy: Policy
+        self, z: Tensor, action: Tensor, reward: Tensor, z_next: Tensor, policy: Policy, episode: Tensor | None = None
     ) -> tuple[Losses, Metrics]:
         """L_P; the reward and the policy play no part in it."""
-        predicted, config = self.transition(z, action), self.config
-        loss, accuracy = info_nce(predicted, z_next.detach(), config.temperature, centred=config.centred)
+        loss, accuracy = self.config.dynamics_loss(self.transition(z, action), z_next.detach(), episode)
         return {"dynamics": loss}, {"dynamics/accuracy": accuracy}

@@ -115,7 +115,7 @@ class Proto(Objective):
         self.register_buffer("pointer", torch.tensor(0))
 
     def losses(
-        self, z: Tensor, action: Tensor, reward: Tensor, z_next: Tensor, policy: Policy
+        self, z: Tensor, action: Tensor, reward: Tensor, z_next: Tensor, policy: Policy, episode: Tensor | None = None
     ) -> tuple[Losses, Metrics]:
         """-mean_i sum_k q_ik log p_ik: p from the predicted projection of z, q by Sinkhorn from that of z_next.
 

@@ -46,7 +46,7 @@ class SimSR(Objective):
         self.random = RandomState()
 
     def losses(
-        self, z: Tensor, action: Tensor, reward: Tensor, z_next: Tensor, policy: Policy
+        self, z: Tensor, action: Tensor, reward: Tensor, z_next: Tensor, policy: Policy, episode: Tensor | None = None
     ) -> tuple[Losses, Metrics]:
         """Huber(1 - cos(z_i, z_j), |r_i - r_j| + gamma (1 - cos(z_i', z_j'))) over all pairs, z' ~ one of the models;
         and -log p(z') of all models. The policy is not used."""

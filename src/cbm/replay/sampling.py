@@ -57,6 +57,7 @@ class Replay(Storage):
             n_step_reward=column(n_step_reward),
             n_step_discount=column(discount ** (boot - t) * ~boot_step["terminal"]),
             boot_obs=images[:, self.stack + 1 :].flatten(1, 2) if n_step > 1 else next_obs,
+            episode=torch.from_numpy(end[episode]),  # its last frame; the first may have been overwritten
         )
 
     def sample_sequences(self, batch_size: int, length: int, generator: np.random.Generator) -> Sequences:

@@ -9,6 +9,8 @@ from typing import Annotated, Any, ClassVar, Self
 from cbm.schema.ranges import Positive, Range, Share, Width
 from cbm.schema.tree import Checked
 
+LAPTOP_PACE = 16  # environment steps per update of an actor and critic, in the preset `laptop`
+
 
 @dataclass(frozen=True)
 class AgentConfig(Checked):
@@ -46,6 +48,7 @@ class ObjectiveConfig(Checked):
     """What every objective has: the preset `laptop`."""
 
     laptop_agent: ClassVar[Mapping[str, Any]] = {}  # settings there of an actor and critic that carry it
+    laptop_pace: ClassVar[int] = LAPTOP_PACE
 
     def laptop(self) -> Self:
         """The same objective with batches for two cores."""

@@ -56,6 +56,8 @@ def test_an_entry_has_weights_without_optimizers_records_and_its_origin(zoo: Pat
     state = json.loads((entry.root / "checkpoint/000000800/state.json").read_text())
     assert set(state) == {"config", "shapes", "agent"}
     assert "optimizers" not in state["agent"]
+    assert "critic" in state["agent"]["modules"]
+    assert "target_critic" not in state["agent"]["modules"]  # only learning needs it
     weights = "checkpoint/000000800/tensors.safetensors"
     assert (entry.root / weights).stat().st_size < (finished_run() / weights).stat().st_size / 2
     config = json.loads((entry.root / "config.json").read_text())

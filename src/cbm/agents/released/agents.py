@@ -49,6 +49,8 @@ class ReleasedConfig(ActorCriticConfig):
         super().__post_init__()
         if self.batch_episodes:
             raise CBMError("agent.batch_episodes must be 0 here: the authors' batches come from one background video")
+        if self.head_updates:
+            raise CBMError("agent.head_updates must be 0 here: the authors' code has none")
 
 
 class SlowTanhActor(DeterministicActor):
@@ -106,7 +108,7 @@ class Released(ActorCritic):
         z = self.encoder.latent(features)
         with torch.no_grad():
             z_next = self.encoder.latent(features_next)
-            target = self.target(batch, features_boot[0] if features_boot else features_next, env_step)
+            target = self.td_target(batch, features_boot[0] if features_boot else features_next, env_step)
         losses, metrics = self.objective.losses(z, batch.action, batch.n_step_reward, z_next, self.actor.mean)
         q = self.critic(z.detach(), batch.action)
         losses["critic"] = td_loss(q, target)
@@ -124,7 +126,7 @@ class Released(ActorCritic):
         self.updates += 1
         return metrics
 
-    def target(self, batch: Batch, features: Tensor, env_step: int) -> Tensor:
+    def td_target(self, batch: Batch, features: Tensor, env_step: int) -> Tensor:
         """What Q should be, (B, 1), for features of `boot_obs`."""
         raise NotImplementedError
 
@@ -150,7 +152,7 @@ class ReleasedDrQv2(Released):
     def explore(self, z: Tensor, env_step: int) -> Tensor:
         return noisy_action(self.actor(z), self.noise(env_step), self.generator)
 
-    def target(self, batch: Batch, features: Tensor, env_step: int) -> Tensor:
+    def td_target(self, batch: Batch, features: Tensor, env_step: int) -> Tensor:
         """y = r_{t-2} + gamma r_{t-1} + gamma^2 r_t + gamma^3 min_i Q_i'(s_{t+3}, pi(z_{t+3}) + clipped noise)."""
         action = self._noisy(self.encoder.latent(features), env_step)
         return batch.n_step_reward + batch.n_step_discount * self._target_q(features, action)
@@ -184,7 +186,7 @@ class ReleasedDrQ(Released):
     def explore(self, z: Tensor, env_step: int) -> Tensor:
         return squashed_gaussian(self.actor(z), self.generator)[0]
 
-    def target(self, batch: Batch, features: Tensor, env_step: int) -> Tensor:
+    def td_target(self, batch: Batch, features: Tensor, env_step: int) -> Tensor:
         """y = r_t + gamma (min_i Q_i'(s_{t+1}, a') - alpha log pi(a' | z_{t+1})), a' ~ pi(z_{t+1})."""
         action, log_pi = squashed_gaussian(self.actor(self.encoder.latent(features)), self.generator)
         value: Tensor = self._target_q(features, action) - self.temperature() * log_pi

@@ -53,7 +53,7 @@ class ReleasedCBM(Objective):
         self.register_buffer("started", torch.tensor(False))
 
     def losses(
-        self, z: Tensor, action: Tensor, reward: Tensor, z_next: Tensor, policy: Policy
+        self, z: Tensor, action: Tensor, reward: Tensor, z_next: Tensor, policy: Policy, episode: Tensor | None = None
     ) -> tuple[Losses, Metrics]:
         """z is compared with what P makes of a prototype, before its LayerNorm; z_next with the same after it."""
         config, reward, z_next = self.config, self.reward_scale * reward.squeeze(1), z_next.detach()

@@ -42,4 +42,5 @@ def sample_windows(
         n_step_reward=column(late),
         n_step_discount=column(discount**ahead * ~boot["terminal"]),
         boot_obs=next_obs if ahead == 1 else replay.observations(t + ahead),
+        episode=torch.from_numpy(episode),
     )

@@ -42,7 +42,8 @@ def add(run: Path | str, name: str | None = None, replace: bool = False) -> Entr
         made.mkdir()
         write_config(made / "config.json", config, _without_folders(origin))
         _copy_records(source, made)
-        kept = {key: value for key, value in state["agent"].items() if key not in ("optimizers", "generator")}
+        kept = {key: value for key, value in state["agent"].items() if key not in ("optimizers", "generator", "recent")}
+        kept["modules"] = {name: value for name, value in kept["modules"].items() if not name.startswith("target_")}
         checkpoint.save(
             made / "checkpoint", env_step, {"config": state["config"], "shapes": state["shapes"], "agent": kept}
         )
