@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
-DEMO_STEPS ?= 125000
+DEMO_STEPS ?= 150000
 TRAINED := zoo:cartpole-swingup/drqv2+cbm
 PACKAGES := libegl1 libegl-mesa0 libgl1-mesa-dri libosmesa6
 

@@ -35,7 +35,7 @@ class Reward(Objective):
         self.head = mlp(latent_dim + action_dim, config.hidden, 1)
 
     def losses(
-        self, z: Tensor, action: Tensor, reward: Tensor, z_next: Tensor, policy: Policy
+        self, z: Tensor, action: Tensor, reward: Tensor, z_next: Tensor, policy: Policy, episode: Tensor | None = None
     ) -> tuple[Losses, Metrics]:
         """The gradient goes through z into the encoder."""
         reward = self.reward_scale * reward
