@@ -17,12 +17,14 @@ from torch.optim import Adam
 from cbm.agents.controller import Reactive
 from cbm.envs.tasks import Noise, Task
 from cbm.errors import CBMError
-from cbm.learning.nets import Critic, DeterministicActor, Encoder, GaussianActor
+from cbm.learning.augment import draw_colours, draw_shifts, view
+from cbm.learning.chunks import Work
+from cbm.learning.nets import Critic, DeterministicActor, Encoder, GaussianActor, Makes
 from cbm.learning.ops import linear_schedule
 from cbm.learning.optimisation import adams, encoder_optimizer, loss_weights
 from cbm.learning.recent import Latents, Recent, fit_critic
 from cbm.schema.methods import AgentConfig
-from cbm.schema.ranges import Count, CountOrZero, Length, Range, Width
+from cbm.schema.ranges import Count, CountOrZero, Length, Range, Share, Width
 from cbm.types import Agent, Metrics, Objective, send
 
 _RECENT = 16  # batches whose latents are kept for `head_updates`
@@ -63,6 +65,9 @@ class ActorCriticConfig(AgentConfig):
     """Width of the three-layer actor and critic heads (Table)."""
     shift_pad: Annotated[int, Range(0, 64)] = 4
     """Largest random shift in pixels (Table, "Random cropping padding")."""
+    colour_jitter: Share = 0.0
+    """Red, green and blue of each image are multiplied by random factors between 1 - j and 1 + j, and moved by up to
+    j / 2 of their range (ours; DrQ's authors tried one factor for all, and kept shifts alone). 0: not at all."""
     actor_every: Count = 2
     """Updates between updates of the actor (Table)."""
     target_every: Count = 2
@@ -212,6 +217,18 @@ class ActorCritic(Agent):
                 fit_critic(self.critic, again, self.target(again, env_step))
                 self.optimizers["critic"].step()
                 self.follow(again.z, env_step, number)
+
+    def random_view(self, obs: Tensor) -> tuple[Tensor, ...]:
+        """Observations, and what is random in how they are learned from: the arguments of `view`."""
+        pixels, jitter = draw_shifts(obs, self.generator, self.config.shift_pad), self.config.colour_jitter
+        return (obs, pixels, draw_colours(obs, self.generator, jitter)) if jitter else (obs, pixels)
+
+    def seen(self, obs: Tensor, learns: bool = False, makes: Makes = "latents") -> Work:
+        """For `chunks.run`: latents (B, D) of a random view of observations, their features (B, F), or both.
+
+        `encoder.latent` makes latents of features, and others once it has learned.
+        """
+        return self.encoder.work(*self.random_view(obs), see=view, learns=learns, makes=makes)
 
     @torch.no_grad()
     def act(self, obs: np.ndarray, env_step: int = 0, explore: bool = False) -> np.ndarray:

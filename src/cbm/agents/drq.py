@@ -34,9 +34,9 @@ class DrQ(SAC):
         losses: Losses = {}
         metrics: Metrics = {}
         blocked = critic_blocked(self.objective)
-        first = self._shifted(batch.obs, learns=True, makes="both")
-        others = [self._shifted(batch.obs, learns=not blocked) for _ in range(1, config.shifts)]  # for the critic alone
-        then = [self._shifted(batch.next_obs) for _ in range(config.shifts)]
+        first = self.seen(batch.obs, learns=True, makes="both")
+        others = [self.seen(batch.obs, learns=not blocked) for _ in range(1, config.shifts)]  # for the critic alone
+        then = [self.seen(batch.next_obs) for _ in range(config.shifts)]
         (z, features), *encoded = chunks.run([first, *others, *then])
         z_next = torch.cat(encoded[len(others) :])  # (shifts * B, D)
         if self.objective is not None:

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from cbm.agents.base import ActorCritic, ActorCriticConfig, Setup, make_encoder, seeded
 from cbm.learning import chunks
-from cbm.learning.nets import Critic, DeterministicActor, Makes
+from cbm.learning.nets import Critic, DeterministicActor
 from cbm.learning.ops import noisy_action, soft_update
-from cbm.learning.optimisation import critic_blocked, critic_metrics, minimise, shifted, td_loss
+from cbm.learning.optimisation import critic_blocked, critic_metrics, minimise, td_loss
 from cbm.learning.recent import Latents
 from cbm.replay import Replay
 from cbm.schema.ranges import Positive, Range, Weight
@@ -65,9 +65,9 @@ class DrQv2(ActorCritic):
         batch = batch.to(self.device)
         losses: Losses = {}
         metrics: Metrics = {}
-        seen = [self._shifted(batch.obs, learns=True), self._shifted(batch.boot_obs)]
+        seen = [self.seen(batch.obs, learns=True, makes="both"), self.seen(batch.boot_obs)]
         if self.objective is not None:
-            seen.append(self._shifted(batch.next_obs))
+            seen.append(self.seen(batch.next_obs))
         (z, features), z_boot, *z_next = chunks.run(seen)
         if self.objective is not None:
             transitions = z, batch.action, batch.reward, z_next[0]
@@ -85,11 +85,6 @@ class DrQv2(ActorCritic):
         self.learn_again(latents, env_step)
         self.updates += 1
         return metrics
-
-    def _shifted(self, obs: Tensor, learns: bool = False) -> chunks.Work:
-        """Where something is to be learned with features, which the actor needs later."""
-        makes: Makes = "both" if learns else "latents"
-        return shifted(self.encoder, obs, self.config.shift_pad, self.generator, learns, makes)
 
     @torch.no_grad()
     def target(self, latents: Latents, env_step: int) -> Tensor:

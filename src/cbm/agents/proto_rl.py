@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from cbm.agents.base import Setup, as_batch, make_encoder, seeded
 from cbm.agents.sac import SAC, SACConfig
 from cbm.learning import chunks
-from cbm.learning.augment import draw_shifts, shift
+from cbm.learning.augment import view
 from cbm.learning.nets import Encoder, count_features
 from cbm.learning.ops import soft_update
 from cbm.learning.optimisation import adam, critic_metrics, encoder_optimizer, minimise, td_loss
@@ -109,11 +109,11 @@ class ProtoRL(SAC):
         config, batch = self.config, batch.to(self.device)
         pretraining = env_step < config.pretrain_steps
         metrics: Metrics = {}
-        now, then = ((obs, draw_shifts(obs, self.generator, config.shift_pad)) for obs in (batch.obs, batch.next_obs))
+        now, then = (self.random_view(obs) for obs in (batch.obs, batch.next_obs))
         if (pretraining or not config.pretrain_steps) and self.updates % config.encoder_every == 0:
             metrics |= self._update_encoder(now, then, batch)
         features, features_next = chunks.run(
-            [self.encoder.work(*seen, see=shift, learns=False, makes="features") for seen in (now, then)]
+            [self.encoder.work(*seen, see=view, learns=False, makes="features") for seen in (now, then)]
         )
         if isinstance(self.encoder, CentredEncoder):
             self.encoder.follow(features)
@@ -133,15 +133,15 @@ class ProtoRL(SAC):
         metrics |= critic_metrics(q[0], target, z)
         return metrics | self.finish_update(latents, features, env_step)
 
-    def _update_encoder(self, now: tuple[Tensor, Tensor], then: tuple[Tensor, Tensor], batch: Batch) -> Metrics:
+    def _update_encoder(self, now: tuple[Tensor, ...], then: tuple[Tensor, ...], batch: Batch) -> Metrics:
         """One step on convolutions, projector, predictor and prototypes; then their slow copies follow.
 
-        `now` and `then` are observations and their shifts.
+        `now` and `then` are random views.
         """
         proto, rate = self.objective, self.config.encoder_rate
         features, slow = chunks.run(
             [
-                encoder.work(*seen, see=shift, makes="features")
+                encoder.work(*seen, see=view, makes="features")
                 for encoder, seen in ((self.encoder, now), (self.target_encoder, then))
             ]
         )

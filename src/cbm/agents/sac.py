@@ -11,10 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from cbm.agents.base import ActorCritic, ActorCriticConfig, Setup, make_encoder, seeded
-from cbm.learning.chunks import Work
-from cbm.learning.nets import Critic, Encoder, GaussianActor, Makes
+from cbm.learning.nets import Critic, Encoder, GaussianActor
 from cbm.learning.ops import soft_update, squashed_gaussian
-from cbm.learning.optimisation import adam, minimise, shifted
+from cbm.learning.optimisation import adam, minimise
 from cbm.learning.recent import Latents
 from cbm.replay import Replay
 from cbm.schema.ranges import Positive, Range
@@ -76,9 +75,6 @@ class SAC(ActorCritic):
         """A batch of the kind that `update` needs."""
         config = self.config
         return replay.sample(config.batch_size, generator, discount=config.discount, episodes=config.batch_episodes)
-
-    def _shifted(self, obs: Tensor, learns: bool = False, makes: Makes = "latents") -> Work:
-        return shifted(self.encoder, obs, self.config.shift_pad, self.generator, learns, makes)
 
     @torch.no_grad()
     def soft_value(self, z: Tensor, z_target: Tensor | None = None) -> Tensor:

@@ -14,7 +14,7 @@ from cbm.agents.base import Setup, make_encoder
 from cbm.agents.sac import SAC, SACConfig
 from cbm.errors import CBMError
 from cbm.learning import chunks
-from cbm.learning.augment import convolution, draw_convolutions, draw_images, draw_shifts, overlay, shift
+from cbm.learning.augment import convolution, draw_convolutions, draw_images, overlay, view
 from cbm.learning.nets import Encoder
 from cbm.learning.ops import soft_update
 from cbm.learning.optimisation import critic_metrics, minimise, td_loss
@@ -105,13 +105,13 @@ class SVEA(SAC):
 
     def update(self, batch: Batch, env_step: int) -> Metrics:
         config, batch = self.config, batch.to(self.device)
-        now, then = ((obs, draw_shifts(obs, self.generator, config.shift_pad)) for obs in (batch.obs, batch.next_obs))
+        now, then = (self.random_view(obs) for obs in (batch.obs, batch.next_obs))
         (z, features), z_augmented, z_next, z_target = chunks.run(
             [
-                self.encoder.work(*now, see=shift, makes="both"),
-                self.encoder.work(*now, self.draw(batch.obs), see=self.augment),
-                self.encoder.work(*then, see=shift, learns=False),
-                self.target_encoder.work(*then, see=shift),
+                self.encoder.work(*now, see=view, makes="both"),
+                self.encoder.work(self.draw(batch.obs), *now, see=self.augment),
+                self.encoder.work(*then, see=view, learns=False),
+                self.target_encoder.work(*then, see=view),
             ]
         )
         latents = Latents(z.detach(), batch.action, batch.n_step_reward, batch.n_step_discount, z_next)
@@ -133,11 +133,11 @@ class SVEA(SAC):
             return draw_convolutions(obs, self.generator)
         return draw_images(obs, self.images, self.generator)
 
-    def augment(self, obs: Tensor, pixels: Tensor, drawn: Tensor) -> Tensor:
-        """The strong augmentation of observations (B, C, H, W) that were shifted by `pixels`."""
+    def augment(self, drawn: Tensor, *seen: Tensor) -> Tensor:
+        """The strong augmentation of a random view of observations."""
         if self.config.augmentation == "convolution":
-            return convolution(shift(obs, pixels), drawn)
-        return overlay(shift(obs, pixels), drawn, self.config.overlay_weight)
+            return convolution(view(*seen), drawn)
+        return overlay(view(*seen), drawn, self.config.overlay_weight)
 
 
 def stills(videos: str, count: int, size: tuple[int, int]) -> np.ndarray:

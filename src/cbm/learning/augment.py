@@ -19,6 +19,31 @@ def draw_shifts(obs: Tensor, generator: torch.Generator, pad: int = 4) -> Tensor
     return torch.randint(-pad, pad + 1, (2, len(obs)), generator=generator, device=obs.device).T
 
 
+def draw_colours(obs: Tensor, generator: torch.Generator, strength: float) -> Tensor:
+    """For `recolour`: a factor around 1 and an offset around 0 for red, green and blue of each image, (B, 2, 3)."""
+    drawn = torch.rand(len(obs), 2, RGB, generator=generator, device=obs.device).mul_(2.0).sub_(1.0)
+    drawn[:, 0].mul_(strength).add_(1.0)
+    drawn[:, 1].mul_(127.5 * strength)
+    return drawn
+
+
+def recolour(obs: Tensor, colours: Tensor) -> Tensor:
+    """Each observation (B, 3 * stack, H, W) times its factors plus its offsets, the same for all frames of a stack.
+
+    Floats, not cut off at 0 and 255, channels-last.
+    """
+    width, channels = obs.shape[3], obs.shape[1]
+    rows = channels_last(obs).permute(0, 2, 3, 1).flatten(2)  # (B, H, W * C): long rows are fast
+    factor, offset = colours.repeat(1, 1, width * channels // RGB)[:, :, None].unbind(1)
+    return rows.float().mul_(factor).add_(offset).unflatten(2, (width, channels)).permute(0, 3, 1, 2)
+
+
+def view(obs: Tensor, pixels: Tensor, colours: Tensor | None = None) -> Tensor:
+    """Observations as an agent learns from them: moved, and in other colours if these are given."""
+    moved = shift(obs, pixels)
+    return moved if colours is None else recolour(moved, colours)
+
+
 def draw_convolutions(obs: Tensor, generator: torch.Generator) -> Tensor:
     """Weights (B, 3, 3, 3, 3) for `convolution`, N(0, 1)."""
     return torch.randn(len(obs), RGB, RGB, 3, 3, generator=generator, device=obs.device)

@@ -1,4 +1,4 @@
-"""One step of learning: what the encoder sees, the critic's loss, and a step down a weighted sum of losses."""
+"""One step of learning: the critic's loss, and a step down a weighted sum of losses."""
 
 from __future__ import annotations
 
@@ -10,20 +10,7 @@ from torch import Tensor, nn
 from torch.optim import Adam
 
 from cbm.errors import CBMError
-from cbm.learning.augment import draw_shifts, shift
-from cbm.learning.chunks import Work
-from cbm.learning.nets import Encoder, Makes
 from cbm.types import Losses, Metrics, Objective
-
-
-def shifted(
-    encoder: Encoder, obs: Tensor, pad: int, generator: torch.Generator, learns: bool = False, makes: Makes = "latents"
-) -> Work:
-    """For `chunks.run`: latents (B, D) of randomly shifted observations, their features (B, F), or both.
-
-    `encoder.latent` makes latents of features, and others once it has learned.
-    """
-    return encoder.work(obs, draw_shifts(obs, generator, pad), see=shift, learns=learns, makes=makes)
 
 
 def critic_blocked(objective: Objective | None) -> bool:

@@ -18,7 +18,7 @@ from cbm.errors import CBMError
 from cbm.learning import chunks
 from cbm.learning.nets import Critic, DeterministicActor, GaussianActor, initialise
 from cbm.learning.ops import noisy_action, soft_update, squashed_gaussian
-from cbm.learning.optimisation import adam, adams, critic_metrics, encoder_optimizer, minimise, shifted, td_loss
+from cbm.learning.optimisation import adam, adams, critic_metrics, encoder_optimizer, minimise, td_loss
 from cbm.replay import Replay
 from cbm.schema.ranges import Positive, Range, Weight, Width
 from cbm.types import Batch, Metrics
@@ -51,6 +51,8 @@ class ReleasedConfig(ActorCriticConfig):
             raise CBMError("agent.batch_episodes must be 0 here: the authors' batches come from one background video")
         if self.head_updates:
             raise CBMError("agent.head_updates must be 0 here: the authors' code has none")
+        if self.colour_jitter:
+            raise CBMError("agent.colour_jitter must be 0 here: the authors' code shifts images alone")
 
 
 class SlowTanhActor(DeterministicActor):
@@ -101,9 +103,9 @@ class Released(ActorCritic):
 
     def update(self, batch: Batch, env_step: int) -> Metrics:
         config, batch = self.config, batch.to(self.device)
-        seen = [self._shifted(batch.obs, learns=True), self._shifted(batch.next_obs)]
+        seen = [self.seen(batch.obs, learns=True, makes="features"), self.seen(batch.next_obs, makes="features")]
         if self.ahead > 1:
-            seen.append(self._shifted(batch.boot_obs))
+            seen.append(self.seen(batch.boot_obs, makes="features"))
         features, features_next, *features_boot = chunks.run(seen)
         z = self.encoder.latent(features)
         with torch.no_grad():
@@ -132,9 +134,6 @@ class Released(ActorCritic):
 
     def _update_actor(self, z: Tensor, env_step: int) -> Metrics:
         raise NotImplementedError
-
-    def _shifted(self, obs: Tensor, learns: bool = False) -> chunks.Work:
-        return shifted(self.encoder, obs, self.config.shift_pad, self.generator, learns, "features")
 
     def _target_q(self, features: Tensor, action: Tensor) -> Tensor:
         return torch.minimum(*self.target_critic(torch.tanh(self.target_projection(features)), action))
