@@ -17,6 +17,7 @@ from cbm.agents.drq import DrQ, DrQConfig
 from cbm.agents.drqv2 import DrQv2, DrQv2Config
 from cbm.errors import CBMError, UnknownChoice
 from cbm.learning import threads
+from cbm.learning.augment import draw_colours
 from cbm.learning.optimisation import critic_blocked
 from cbm.learning.recent import Latents, Recent
 from cbm.objectives.cbm import CBMConfig
@@ -228,6 +229,28 @@ class TestModelFree:
             a.update(batch(i), i), b.update(batch(i), i)
         equal(a.state_dict(), b.state_dict())
 
+    def test_random_colours_are_those_of_each_view(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Drawn anew for each; and with none, nothing is drawn."""
+        if name in RELEASED_NAMES:
+            with pytest.raises(CBMError, match="colour_jitter must be 0"):
+                agent(name, colour_jitter=0.2)
+            return
+        drawn: list[torch.Tensor] = []
+
+        def draw(*args: Any) -> torch.Tensor:
+            drawn.append(draw_colours(*args))
+            return drawn[-1]
+
+        monkeypatch.setattr("cbm.agents.base.draw_colours", draw)
+        found = []
+        for strength in (0.0, 0.2):
+            a = agent(name, colour_jitter=strength)
+            a.update(batch(), 0)
+            found.append(learned(a))
+            assert bool(drawn) == bool(strength)
+        assert not torch.equal(drawn[0], drawn[1])
+        assert not torch.equal(found[0]["encoder"], found[1]["encoder"])
+
 
 def test_recent_latents_are_those_of_the_last_batches() -> None:
     recent, generator = Recent(3), torch.Generator().manual_seed(0)
@@ -361,7 +384,7 @@ def test_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_any_number_of_threads_gives_the_same_bits(name: str) -> None:
     """Batches of more than two chunks, as many updates as every part needs for its turn; in 32 bits and in 16."""
     states: dict[tuple[bool, int], dict[str, Any]] = {}
-    heads = {"head_updates": 2} if name in MODEL_FREE and name not in RELEASED_NAMES else {}
+    heads = {"head_updates": 2, "colour_jitter": 0.2} if name in MODEL_FREE and name not in RELEASED_NAMES else {}
     for mixed in (False, True):
         for count in (1, 2, 3, 8) if not mixed else (1, 2):
             with threads.use(count):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 
-from augmentation import random_convolution, random_overlay, random_shift
+from augmentation import random_colours, random_convolution, random_overlay, random_shift
 from cbm.bench.plain import grid_shift
 
 PAD = 2
@@ -52,6 +52,21 @@ def test_the_benchmark_s_grid_sampling_does_the_same() -> None:
 
 def stacks(batch: int) -> torch.Tensor:
     return torch.randint(0, 256, (batch, 6, 7, 9), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
+
+
+def test_random_colours_are_a_factor_and_an_offset_for_each_colour_of_an_image() -> None:
+    obs, factors, offsets = stacks(400), [], []
+    out = random_colours(obs, torch.Generator().manual_seed(1), 0.4)
+    for before, after in zip(obs.double(), out.double(), strict=True):
+        for colour in range(3):
+            x, y = (image[[colour, colour + 3]].flatten() for image in (before, after))  # both frames of the stack
+            factor = ((x - x.mean()) * (y - y.mean())).sum() / (x - x.mean()).square().sum()
+            offset = y.mean() - factor * x.mean()
+            torch.testing.assert_close(y, factor * x + offset, rtol=0, atol=1e-3)
+            factors.append(float(factor)), offsets.append(float(offset))
+    assert 0.6 - 1e-4 < min(factors) < 0.61 < 1.39 < max(factors) < 1.4 + 1e-4
+    assert -51.1 < min(offsets) < -50 < 50 < max(offsets) < 51.1  # a fifth of 255
+    assert len({round(f, 4) for f in factors}) > 1000  # each image and colour has its own
 
 
 def test_random_convolution_is_one_convolution_for_each_image() -> None:
