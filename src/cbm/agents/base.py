@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import gymnasium as gym
 import numpy as np
@@ -57,6 +57,8 @@ class Setup:
 class ActorCriticConfig(AgentConfig):
     """What every agent with an encoder, an actor and critics has: all but TPC."""
 
+    laptop_jitter: ClassVar[float] = 0.3
+
     conv_channels: Annotated[int, Range(1, 1_024)] = 32
     """Table."""
     conv_strides: Annotated[tuple[Annotated[int, Range(1, 16)], ...], Length(1, 16)] = (2, 1, 1, 1)
@@ -94,6 +96,7 @@ class ActorCriticConfig(AgentConfig):
             batch_size=64,
             hidden_dim=256,
             lr=1e-3,
+            colour_jitter=self.laptop_jitter,
             updates_per_step=0.25,
         )
 

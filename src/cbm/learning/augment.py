@@ -35,7 +35,8 @@ def recolour(obs: Tensor, colours: Tensor) -> Tensor:
     width, channels = obs.shape[3], obs.shape[1]
     rows = channels_last(obs).permute(0, 2, 3, 1).flatten(2)  # (B, H, W * C): long rows are fast
     factor, offset = colours.repeat(1, 1, width * channels // RGB)[:, :, None].unbind(1)
-    return rows.float().mul_(factor).add_(offset).unflatten(2, (width, channels)).permute(0, 3, 1, 2)
+    coloured: Tensor = rows.float().mul_(factor).add_(offset).unflatten(2, (width, channels))
+    return coloured.permute(0, 3, 1, 2)
 
 
 def view(obs: Tensor, pixels: Tensor, colours: Tensor | None = None) -> Tensor:

@@ -28,6 +28,8 @@ from cbm.types import Batch, Metrics
 class ReleasedConfig(ActorCriticConfig):
     """Sizes and rates, which are those of the paper's table; what makes it the authors' code has no setting."""
 
+    laptop_jitter = 0.0
+
     prototypes: Annotated[int, Range(2, 65_536)] = 128
     """K."""
     tau: Positive = 0.1
