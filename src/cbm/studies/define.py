@@ -21,8 +21,6 @@ Settings = Mapping[str, Any]  # dotted names of the configuration and their valu
 
 @dataclass(frozen=True)
 class Scale:
-    """The size at which a study is run."""
-
     preset: str
     seeds: int
     set: Settings = field(default_factory=dict)  # overrides the study, where the agent has such a setting
@@ -107,8 +105,6 @@ class Choice:
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """One run of a study."""
-
     name: str  # of its directory
     task: str
     method: str
@@ -128,8 +124,6 @@ class PlannedRun:
 
 @dataclass(frozen=True)
 class Plan:
-    """The runs of a study at a scale."""
-
     study: Study
     scale: str
     runs: tuple[PlannedRun, ...]
@@ -138,8 +132,8 @@ class Plan:
     def title(self) -> str:
         return f"{self.study.name}-{self.scale}"
 
-    def distinct(self, part: str) -> list[str]:
-        """The tasks, methods or variants that occur, in order."""
+    def distinct(self, part: str) -> list[Any]:
+        """The tasks, methods, variants or seeds that occur, in order."""
         return list(dict.fromkeys(getattr(run, part) for run in self.runs))
 
 

@@ -82,18 +82,13 @@ def _seconds_of_update(run: PlannedRun) -> tuple[float, float]:
         for i in range(_STORED):
             action = rng.uniform(-1.0, 1.0, session.shapes.action).astype(np.float32)
             session.replay.add(action, rng.uniform(), frames[i % len(frames)], False, False)
-        agent = session.agent
-
-        def act(index: int) -> None:
-            agent.act(frames[index % len(frames)], config.training.seed_steps, explore=True)
-
-        def update(index: int) -> None:
-            agent.update(agent.sample(session.replay, session.sampling), config.training.seed_steps)
-
-        return _seconds(act, 20), _seconds(update, _UPDATES)
+        agent, step = session.agent, config.training.seed_steps
+        acting = _seconds(lambda index: agent.act(frames[index % len(frames)], step, explore=True), 20)
+        updating = _seconds(lambda _: agent.update(agent.sample(session.replay, session.sampling), step), _UPDATES)
+        return acting, updating
 
 
-def _seconds(action: Callable[[int], None], rounds: int) -> float:
+def _seconds(action: Callable[[int], object], rounds: int) -> float:
     """Mean seconds of an action, not counting the first one; if that takes long, its own time."""
     start = time.perf_counter()
     action(0)

@@ -49,8 +49,6 @@ class State:
 
 
 class Store:
-    """A folder of studies."""
-
     def __init__(self, root: Path) -> None:
         self.root = root
 
