@@ -78,12 +78,10 @@ class ShowArgs(StudyOptions):
         console = Console()
         print(f"{plan.study.title}\n{plan.study.source}\n")
         table = Table(box=None, show_header=False, pad_edge=False)
-        for part in ("task", "method", "variant"):
-            names = [name for name in plan.distinct(part) if name]
+        for part in ("task", "method", "variant", "seed"):
+            names = [str(name) for name in plan.distinct(part) if name]
             if names:
                 table.add_row(f"{len(names)} {part}{'s' if len(names) > 1 else ''}", ", ".join(names))
-        seeds = sorted({run.seed for run in plan.runs})
-        table.add_row(f"{len(seeds)} seed{'s' if len(seeds) > 1 else ''}", ", ".join(map(str, seeds)))
         steps = sorted({run.total_steps for run in plan.runs})
         table.add_row("each", f"{', '.join(f'{n:,}' for n in steps)} environment steps, scale {plan.scale}")
         console.print(table)
