@@ -8,7 +8,6 @@ import os
 import platform
 import shutil
 import time
-from collections.abc import Callable
 from contextlib import closing, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -67,13 +66,8 @@ def doctor(as_json: Annotated[bool, arg(name="json")] = False) -> int:
 def examine() -> list[Finding]:
     """Check everything. A check that fails becomes a finding, not a traceback."""
     findings: list[Finding] = []
-    parts: list[tuple[str, Callable[[], list[Finding]]]] = [
-        ("python and packages", _packages),
-        ("machine", _machine),
-        ("rendering", _rendering),
-        ("videos", _videos),
-    ]
-    for what, look in parts:
+    parts = {"python and packages": _packages, "machine": _machine, "rendering": _rendering, "videos": _videos}
+    for what, look in parts.items():
         try:
             findings += look()
         except CBMError as error:
