@@ -117,7 +117,7 @@ def test_a_file_says_the_same_as_the_lines_of_the_paper(tmp_path: Path) -> None:
     assert run.config["env"]["dynamic"] is True
     assert run.final_episodes == 20
     assert len(make_plan(study, Choice("laptop")).runs) == 4
-    assert make_plan(study).scale == "laptop"
+    assert make_plan(study, Choice()).scale == "laptop"
 
 
 @pytest.mark.parametrize(

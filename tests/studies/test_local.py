@@ -32,7 +32,6 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
     plan, store = small_plan(folder, methods=BROKEN, seeds=1)
     result = drive(plan, store, make_launcher("local", Resources(store.root, jobs=2)))
     assert [state.kind for state in result.states.values()] == ["done", "set aside"]
-    assert result.started == 1 + 3
     return folder
 
 
@@ -70,7 +69,7 @@ def test_a_second_time_runs_nothing_and_retry_runs_what_was_set_aside(reference:
     def never() -> None:
         raise AssertionError("there is nothing to launch")
 
-    assert drive(plan, store, never).started == 0  # type: ignore[arg-type]
+    drive(plan, store, never)  # type: ignore[arg-type]
     store.forgive(plan.runs[1])
     assert store.state(plan.runs[1]).kind == "begun"
     for _ in range(3):

@@ -20,7 +20,6 @@ from cbm.envs.suite import SuiteEnv
 from cbm.envs.tasks import PAPER_TASKS, TASKS
 
 SIZE = 84
-MEGABYTE = 2**20
 Env = gym.Env[np.ndarray, np.ndarray]
 
 
@@ -149,7 +148,7 @@ def _memory(number: int) -> Row:
     before = process.memory_info().rss
     for index in range(number):
         _make_step_close(index)
-    grown = (process.memory_info().rss - before) / MEGABYTE
+    grown = (process.memory_info().rss - before) / 2**20
     what = f"making, stepping and closing {number} environments, MB grown"
     return Row(what, "all six", grown, 0, None, "<= 50", grown)
 

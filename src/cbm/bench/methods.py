@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -29,7 +29,6 @@ from cbm.learning.memory import keep_freed_memory
 from cbm.learning.nets import Convolutions
 from cbm.replay import Replay
 from cbm.system.child import PYTHON, environment
-from cbm.types import Agent
 
 TASK = "cartpole-swingup"
 EPISODE = 125  # agent steps
@@ -74,20 +73,13 @@ def method_row(name: str, replay: Replay, reference: Update, rounds: int, megaby
     return cost(f"update of {name}, seconds", TASK, seconds, predicted, "<= 1.3", details)
 
 
-class Modular(Agent, Protocol):
-    """An agent whose encoders can be found."""
-
-    modules: Mapping[str, torch.nn.Module]
-    updates: int
-
-
 class Update:
     """`PERIOD` updates of a method on one batch."""
 
     def __init__(self, name: str, replay: Replay) -> None:
         config = make_config(name, preset="laptop")
         setup = Setup(_shape(), 1, action_repeat=config.env.action_repeat or 1)
-        self.agent = cast(Modular, make_agent(name, setup, config.agent, config.objective))
+        self.agent = cast(Any, make_agent(name, setup, config.agent, config.objective))
         self.agent.updates = config.agent.first_updates  # before that, TPC trains only its model
         self.batch = self.agent.sample(replay, np.random.default_rng(0))
         self.work = self._count()

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property, partial
 from multiprocessing import get_context
@@ -127,11 +127,8 @@ def _serve(link: Connection, what: What) -> None:
     with FlopCounterMode(display=False) as counter:
         update()  # without the pool, because the counter sees only one thread
     count = what.threads or cores()
-    with ExitStack() as stack:
-        if what.kind == "ours":
-            stack.enter_context(threads.use(count))
-        else:
-            torch.set_num_threads(count)
+    torch.set_num_threads(count)
+    with threads.use(count) if what.kind == "ours" else nullcontext():
         link.send(counter.get_total_flops())
         while True:
             try:

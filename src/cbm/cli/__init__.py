@@ -7,12 +7,10 @@ import gc
 import io
 import signal
 import sys
-import tempfile
 import threading
 from contextlib import suppress
 from difflib import get_close_matches
 from importlib import import_module
-from pathlib import Path
 from typing import NamedTuple
 
 from cbm import __version__
@@ -28,17 +26,17 @@ class Verb(NamedTuple):
 
 SHELLS = ("bash", "zsh")
 VERBS: dict[str, Verb] = {
-    "doctor": Verb("cbm.cli.suite", "doctor", "check this machine, and say how to fix what is wrong"),
+    "doctor": Verb("cbm.cli.doctor", "doctor", "check this machine, and say how to fix what is wrong"),
     "preview": Verb("cbm.cli.suite", "preview", "draw a contact sheet or a film of what the agent will see"),
     "videos": Verb("cbm.cli.suite", "videos", "list, show, measure and download background videos"),
     "train": Verb("cbm.cli.train", "train", "train an agent, or resume a run", "train_words"),
     "eval": Verb("cbm.cli.train", "evaluate", "play episodes with a trained agent"),
     "record": Verb("cbm.cli.train", "record", "film a trained agent"),
     "robustness": Verb("cbm.cli.robustness", "robustness", "measure returns in a grid of conditions"),
-    "export": Verb("cbm.cli.export", "export", "write a trained policy to one file: ONNX or PyTorch"),
+    "export": Verb("cbm.cli.train", "export", "write a trained policy to one file: ONNX or PyTorch"),
     "analyze": Verb("cbm.cli.analyze", "analyze", "show what agents have learned: figures of their latents"),
     "bisimulation": Verb("cbm.cli.analyze", "bisimulation", "compare CBM's distance with the exact metric"),
-    "plot": Verb("cbm.cli.plot", "plot", "draw learning curves and scores of runs"),
+    "plot": Verb("cbm.cli.report", "plot", "draw learning curves and scores of runs"),
     "report": Verb("cbm.cli.report", "report", "write one self-contained page about runs"),
     "watch": Verb("cbm.cli.report", "watch", "serve the same page live during training"),
     "zoo": Verb("cbm.cli.zoo", "zoo", "list, show, add, push and pull trained agents"),
@@ -54,9 +52,7 @@ _SMALLER = "Try a smaller --agent.batch_size, --agent.hidden_dim or --env.size, 
 def main(argv: list[str] | None = None) -> int:
     """Run one verb; exit status 2 for a mistake on the command line, 1 for anything else that a person can fix."""
     argv = sys.argv[1:] if argv is None else argv
-    if isinstance(
-        sys.stdout, io.TextIOWrapper
-    ):  # a name that is not UTF-8, or a terminal that cannot show every character
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a name that is not UTF-8, or a terminal without all characters
         sys.stdout.reconfigure(errors="backslashreplace")  # as Python itself does for stderr
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.default_int_handler)  # see `leave_current_folder`
@@ -126,11 +122,8 @@ def _print_completion(words: list[str]) -> int:
     import tyro
 
     functions = {name: getattr(import_module(verb.module), verb.function) for name, verb in VERBS.items()}
-    with tempfile.NamedTemporaryFile("r", suffix=f".{words[0]}") as script:
-        with suppress(SystemExit):  # it leaves when it has written
-            arguments = ["--tyro-write-completion", words[0], script.name]
-            tyro.extras.subcommand_cli_from_dict(functions, prog="cbm", args=arguments)
-        print(Path(script.name).read_text())
+    with suppress(SystemExit):  # it leaves when it has printed
+        tyro.extras.subcommand_cli_from_dict(functions, prog="cbm", args=["--tyro-write-completion", words[0], "-"])
     return 0
 
 

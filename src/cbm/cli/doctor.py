@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import importlib.metadata
+import json
 import os
 import platform
 import shutil
 import time
-from collections.abc import Callable
-from contextlib import closing
-from dataclasses import dataclass
+from contextlib import closing, nullcontext
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Annotated
 
 import psutil
+from rich.console import Console
+from rich.table import Table
+from tyro.conf import arg
 
 from cbm.errors import TRAIN_HINT, CBMError
 from cbm.system.cores import cores
@@ -32,16 +36,38 @@ class Finding:
     fix: str = ""
 
 
+def doctor(as_json: Annotated[bool, arg(name="json")] = False) -> int:
+    """Check versions, rendering, videos, cores and GPU, and say how to fix what is wrong.
+
+    Args:
+        as_json: print the findings as one JSON object.
+    """
+    console = Console()
+    with console.status("checking ...") if not as_json else nullcontext():
+        findings = examine()
+    able = all(finding.ok for finding in findings if finding.needed)
+    if as_json:
+        print(json.dumps({"can_train": able, "findings": list(map(asdict, findings))}, indent=2))
+        return 0 if able else 1
+    table = Table(box=None, show_header=False, pad_edge=False)
+    for finding in findings:
+        mark = "[green]ok[/]" if finding.ok else "[red]missing[/]" if finding.needed else "[yellow]note[/]"
+        table.add_row(mark, finding.what, finding.found)
+    console.print(table)
+    for fix in dict.fromkeys(finding.fix for finding in findings if not finding.ok and finding.fix):
+        fixed = [finding for finding in findings if finding.fix == fix and not finding.ok]
+        what = ", ".join(finding.what for finding in fixed)
+        console.print(f"\n{what}: {'to fix it' if any(f.needed for f in fixed) else 'if you want it'}, type")
+        console.print(f"  {fix}", style="bold", markup=False, soft_wrap=True)
+    console.print("\ntraining can run here" if able else "\ntraining cannot run here yet", style="bold")
+    return 0 if able else 1
+
+
 def examine() -> list[Finding]:
     """Check everything. A check that fails becomes a finding, not a traceback."""
     findings: list[Finding] = []
-    parts: list[tuple[str, Callable[[], list[Finding]]]] = [
-        ("python and packages", _packages),
-        ("machine", _machine),
-        ("rendering", _rendering),
-        ("videos", _videos),
-    ]
-    for what, look in parts:
+    parts = {"python and packages": _packages, "machine": _machine, "rendering": _rendering, "videos": _videos}
+    for what, look in parts.items():
         try:
             findings += look()
         except CBMError as error:
@@ -49,10 +75,6 @@ def examine() -> list[Finding]:
         except Exception as error:
             findings.append(Finding(what, f"{type(error).__name__}: {error}", ok=False, fix="see the message"))
     return findings
-
-
-def can_train(findings: list[Finding]) -> bool:
-    return all(finding.ok for finding in findings if finding.needed)
 
 
 def _packages() -> list[Finding]:
@@ -63,8 +85,7 @@ def _packages() -> list[Finding]:
                 findings.append(Finding(name, importlib.metadata.version(name)))
             except importlib.metadata.PackageNotFoundError:
                 findings.append(Finding(name, "not installed", ok=False, fix=fix))
-    mujoco = next(finding for finding in findings if finding.what == "mujoco")
-    if mujoco.found.startswith("4."):
+    if any(finding.what == "mujoco" and finding.found.startswith("4.") for finding in findings):
         findings.append(Finding("mujoco 4", "dm_control does not work with it", ok=False, fix='pip install "mujoco<4"'))
     return findings
 

@@ -66,36 +66,27 @@ def robustness(
     return 0
 
 
-class _Show:
+class _Show(Progress):
     """A bar with the time left, and a line for each finished cell."""
 
     def __init__(self, total: int, episodes: int) -> None:
-        self._console = Console(stderr=True, soft_wrap=True)
+        console = Console(stderr=True, soft_wrap=True)
         columns = (TextColumn("episodes"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        self._bar = Progress(*columns, console=self._console, disable=not self._console.is_terminal)
-        self._task = self._bar.add_task("", total=total)
+        super().__init__(*columns, console=console, disable=not console.is_terminal)
+        self._task = self.add_task("", total=total)
         self._total, self._episodes = total, episodes
         self._before, self._played = 0, 0
         self._begun = time.monotonic()
 
-    def __enter__(self) -> _Show:
-        self._bar.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._bar.stop()
-
     def say(self, text: str) -> None:
-        self._console.print(text, markup=False, highlight=False)
+        self.console.print(text, markup=False, highlight=False)
 
     def done(self, cell: Cell | None, returns: list[float], fresh: bool) -> None:
         """As `play_grid` tells it."""
-        if fresh:
-            self._played += 1
-        else:
-            self._before += self._episodes
+        self._played += fresh
+        self._before += 0 if fresh else self._episodes
         finished = self._before + self._played
-        self._bar.update(self._task, completed=finished)
+        self.update(self._task, completed=finished)
         if cell is not None:
             seconds = (time.monotonic() - self._begun) / max(self._played, 1) * (self._total - finished)
             left = f", {clock(seconds)} left" if self._played else ""

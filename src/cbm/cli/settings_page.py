@@ -67,16 +67,13 @@ def settings_page() -> str:
     ):
         own = isinstance(config, ActorCriticConfig) and type(config) is not ActorCriticConfig
         rows = [row for row in table(config) if not own or shared.get(row.name) != row]
-        lines = [
-            f"| `{prefix}{row.name}` | {as_text(row.value)} | {row.allowed} | {_cell(row.about)} |" for row in rows
+        cells = [
+            (f"`{prefix}{row.name}`", as_text(row.value), row.allowed, row.about.replace("|", "\\|")) for row in rows
         ]
+        lines = [f"| {' | '.join(row)} |" for row in cells]
         head = f"## {title}\n| setting | default | allowed values | meaning |\n|---|---|---|---|"
         parts.append("\n".join([head, *lines]) + "\n")
     return "\n".join(parts)
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from tyro.conf import Positional, UseAppendAction, arg, subcommand
 from cbm.cli.train import expand_overrides, overrides
 from cbm.errors import CBMError
 from cbm.runs.trust import module_of, trust
+from cbm.training.progress import clock
 
 if TYPE_CHECKING:
     from cbm.studies.define import Plan
@@ -73,19 +74,14 @@ class ShowArgs(StudyOptions):
     """Measure some updates of each method, to estimate the time."""
 
     def __call__(self) -> int:
-        from cbm.studies.measure import estimate_duration
-        from cbm.training.progress import clock
-
         store, plan = _open(self)
         console = Console()
         print(f"{plan.study.title}\n{plan.study.source}\n")
         table = Table(box=None, show_header=False, pad_edge=False)
-        for part in ("task", "method", "variant"):
-            names = [name for name in plan.distinct(part) if name]
+        for part in ("task", "method", "variant", "seed"):
+            names = [str(name) for name in plan.distinct(part) if name]
             if names:
                 table.add_row(f"{len(names)} {part}{'s' if len(names) > 1 else ''}", ", ".join(names))
-        seeds = sorted({run.seed for run in plan.runs})
-        table.add_row(f"{len(seeds)} seed{'s' if len(seeds) > 1 else ''}", ", ".join(map(str, seeds)))
         steps = sorted({run.total_steps for run in plan.runs})
         table.add_row("each", f"{', '.join(f'{n:,}' for n in steps)} environment steps, scale {plan.scale}")
         console.print(table)
@@ -94,14 +90,16 @@ class ShowArgs(StudyOptions):
         there = ", ".join(f"{kinds.count(kind)} {kind}" for kind in ("done", "begun", "set aside", "missing"))
         console.print(f"\n{len(plan.runs)} runs: {there}")
         _tell_set_aside(plan, store, console)
-        if self.measure and any(state.kind != "done" for state in states.values()):
+        if self.measure and any(kind != "done" for kind in kinds):
+            from cbm.studies.measure import estimate_duration
+
             with console.status("measuring ...") as status:
-                found = estimate_duration(plan, states, self.jobs, lambda part: status.update(f"measuring: {part}"))
-            console.print(
-                f"\nabout {clock(found.seconds)} (h:mm:ss) for the rest on this machine, {found.jobs} at a time"
-            )
+                seconds, jobs, methods = estimate_duration(
+                    plan, states, self.jobs, lambda part: status.update(f"measuring: {part}")
+                )
+            console.print(f"\nabout {clock(seconds)} (h:mm:ss) for the rest on this machine, {jobs} at a time")
             table = Table("method", "ms per update", "h:mm:ss per run", box=None, pad_edge=False)
-            for method, (update, run) in found.methods.items():
+            for method, (update, run) in methods.items():
                 table.add_row(method, f"{1000 * update:.0f}", clock(run))
             console.print(table)
         return 0
@@ -158,7 +156,7 @@ class ReportArgs(StudyOptions):
         from cbm.studies.report import write_report
 
         store, plan = _open(self)
-        written = write_report(plan, store, store.report_dir(plan.title) if self.output is None else self.output)
+        written = write_report(plan, store, self.output or store.root / plan.title / "report")
         print(f"wrote {written[0]}, and {len(written) - 1} files next to it")
         return 0
 

@@ -1,10 +1,9 @@
-"""Verbs about the environments: doctor, preview, videos."""
+"""Verbs about the environments: preview, videos."""
 
 from __future__ import annotations
 
 import json
-from contextlib import nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -15,37 +14,12 @@ from tyro import MISSING
 from tyro.conf import Positional, arg
 
 from cbm.cli.conditions import ConditionArgs
+from cbm.errors import CBMError, UnknownChoice
+from cbm.schema.ranges import Range
+from cbm.schema.tree import check
+from cbm.system.files import check_output
 
 OutputPath = Annotated[Path | None, arg(aliases=["-o"])]
-
-
-def doctor(as_json: Annotated[bool, arg(name="json")] = False) -> int:
-    """Check versions, rendering, videos, cores and GPU, and say how to fix what is wrong.
-
-    Args:
-        as_json: print the findings as one JSON object.
-    """
-    from cbm.cli.doctor import can_train, examine
-
-    console = Console()
-    with console.status("checking ...") if not as_json else nullcontext():
-        findings = examine()
-    able = can_train(findings)
-    if as_json:
-        print(json.dumps({"can_train": able, "findings": list(map(asdict, findings))}, indent=2))
-        return 0 if able else 1
-    table = Table(box=None, show_header=False, pad_edge=False)
-    for finding in findings:
-        mark = "[green]ok[/]" if finding.ok else "[red]missing[/]" if finding.needed else "[yellow]note[/]"
-        table.add_row(mark, finding.what, finding.found)
-    console.print(table)
-    for fix in dict.fromkeys(finding.fix for finding in findings if not finding.ok and finding.fix):
-        fixed = [finding for finding in findings if finding.fix == fix and not finding.ok]
-        what = ", ".join(finding.what for finding in fixed)
-        console.print(f"\n{what}: {'to fix it' if any(f.needed for f in fixed) else 'if you want it'}, type")
-        console.print(f"  {fix}", style="bold", markup=False, soft_wrap=True)
-    console.print("\ntraining can run here" if able else "\ntraining cannot run here yet", style="bold")
-    return 0 if able else 1
 
 
 @dataclass(frozen=True)
@@ -72,10 +46,6 @@ class PreviewArgs(ConditionArgs):
 def preview(args: Annotated[PreviewArgs, arg(name="")]) -> int:
     """Draw what the agent will see under random actions: a contact sheet, and a film if distractions move."""
     from cbm.envs.preview import contact_sheet, film, overview, watch
-    from cbm.errors import CBMError
-    from cbm.schema.ranges import Range
-    from cbm.schema.tree import check
-    from cbm.system.files import check_output
 
     path = Path("preview.png") if args.output is None else args.output
     if path.suffix not in (".png", ".jpg", ".mp4"):
@@ -134,10 +104,6 @@ def videos(
     """
     from cbm.envs.videos import contact_sheet, list_sources, open_source
     from cbm.envs.videos.download import DAVIS_URL, download_davis
-    from cbm.errors import CBMError, UnknownChoice
-    from cbm.schema.ranges import Range
-    from cbm.schema.tree import check
-    from cbm.system.files import check_output
 
     if action != "download" and (to, url, sha256) != (None, None, None):
         raise CBMError("--to, --url and --sha256 work only with `cbm videos download davis`.")

@@ -1,4 +1,4 @@
-"""Verbs about runs: train, eval, record. Each is a function of one dataclass, which tyro turns into options.
+"""Verbs about runs: train, eval, record, export. tyro turns their dataclasses and parameters into options.
 
 PyTorch is imported when a verb runs, so that `cbm --help` is quick and the suite works without it.
 """
@@ -10,9 +10,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
+from rich.console import Console
 from tyro import MISSING
 from tyro.conf import Positional, UseAppendAction, arg
 
@@ -21,6 +22,7 @@ from cbm.cli.conditions import ConditionArgs, OtherConditionArgs
 from cbm.cli.settings_page import with_settings
 from cbm.errors import TRAIN_HINT, CBMError
 from cbm.runs.trust import trust
+from cbm.schema.tree import as_text
 from cbm.system.files import check_output, write_whole
 
 if TYPE_CHECKING:
@@ -99,17 +101,15 @@ class RecordArgs(OtherConditionArgs):
 
 def expand_overrides(argv: Sequence[str]) -> list[str]:
     """`--agent.lr 1e-3`, `--agent.lr=1e-3` as `--set agent.lr=1e-3`, which tyro can read without knowing the agent."""
-    rest, expanded = list(argv), []
-    while rest:
-        word = rest.pop(0)
-        name, equals, value = word.removeprefix("--").partition("=")
+    words, expanded = iter(argv), []
+    for word in words:
+        name, equals, typed = word.removeprefix("--").partition("=")
         if not word.startswith("--") or "." not in name:
             expanded.append(word)
             continue
-        if not equals:
-            if not rest:
-                raise CBMError(f"{word} needs a value.")
-            value = rest.pop(0)
+        value = typed if equals else next(words, None)
+        if value is None:
+            raise CBMError(f"{word} needs a value.")
         expanded += ["--set", f"{name.replace('-', '_')}={value}"]
     return expanded
 
@@ -177,8 +177,35 @@ def record(args: Annotated[RecordArgs, arg(name="")]) -> int:
     return 0
 
 
+def export(
+    run: Positional[str],
+    output: Annotated[Path | None, arg(aliases=["-o"])] = None,
+    format: Literal["onnx", "pt2"] | None = None,
+) -> int:
+    """Write the policy of a run's newest checkpoint as one file: uint8 frames in, action out (docs/deploy.md).
+
+    Args:
+        run: run directory, or zoo:NAME.
+        output: the file, .onnx or .pt2. None: policy.onnx.
+        format: onnx, or pt2 for torch.export. None: what the file name ends in.
+    """
+    from cbm.runs.export import CHECKED
+    from cbm.runs.export import export as write
+
+    path = Path(f"policy.{format or 'onnx'}") if output is None else output
+    console = Console(stderr=True)
+    with console.status("exporting ...") as status:
+        done = write(run, path, format, report=lambda what: status.update(f"{what} ..."))
+    print(
+        f"{done.path}: {done.config.agent_name} on {done.config.env.name} at step {done.env_step}. On {CHECKED} "
+        f"observations its actions differ from the agent's by at most {done.difference:.0e}."
+    )
+    if done.rounded:
+        print("This run computes convolutions in bfloat16. The file computes in 32 bits, and was compared in 32 bits.")
+    return 0
+
+
 def run_config(args: TrainArgs) -> RunConfig:
-    """The configuration that the options ask for."""
     from cbm.config import EnvConfig, make_config
 
     if args.env is not None and args.task is not None:
@@ -186,27 +213,21 @@ def run_config(args: TrainArgs) -> RunConfig:
     for name, value in args.conditions().items():
         if args.env is not None and value != getattr(TrainArgs, name):
             raise CBMError(f"--{name.replace('_', '-')} works only with tasks of the suite, not with --env.")
-    env = EnvConfig(
-        task=EnvConfig.task if args.task is None else args.task,
-        env_id=args.env,
-        **args.conditions(),
-    )
+    env = EnvConfig(task=EnvConfig.task if args.task is None else args.task, env_id=args.env, **args.conditions())
     typed = dict(overrides(args.set))
     short = {"device": "training.device", "steps": "training.total_steps", "mixed_precision": "agent.mixed_precision"}
-    for option, name in (short | {field: f"env.{field}" for field in ("task", *args.conditions())}).items():
-        if name in typed and getattr(args, option) != getattr(TrainArgs, option):
+    given = [name for name in (*short, "task", *args.conditions()) if getattr(args, name) != getattr(TrainArgs, name)]
+    for option in given:
+        name = short.get(option, f"env.{option}")
+        if name in typed:
             raise CBMError(f"--{option.replace('_', '-')} and --{name} are the same setting: give one of them.")
-    chosen = [("training.device", args.device)]
-    if args.steps is not None:
-        chosen.append(("training.total_steps", str(args.steps)))
+    chosen = [(name, as_text(getattr(args, option))) for option, name in short.items() if option in given]
     if args.prototypes is not None:
         usual = make_config(args.agent, env, args.preset)
         parts = [part for part in ("agent", "objective") if hasattr(getattr(usual, part), "prototypes")]
         if not parts:
             raise CBMError(f"--prototypes needs an agent that carries CBM, such as drqv2+cbm, not {args.agent}.")
         chosen.append((f"{parts[0]}.prototypes", str(args.prototypes)))
-    if args.mixed_precision:
-        chosen.append(("agent.mixed_precision", "true"))
     return make_config(args.agent, env, args.preset, args.seed, [*chosen, *typed.items()])
 
 

@@ -23,8 +23,6 @@ _STYLE = {"running": "bold", "set aside": "red", "done": "green"}
 
 
 class Board:
-    """Progress of all runs of a plan."""
-
     def __init__(self, plan: Plan, store: Store, quiet: bool = False, console: Console | None = None) -> None:
         self.console = Console(quiet=quiet) if console is None else console
         self._plan, self._store = plan, store

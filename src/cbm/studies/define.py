@@ -14,38 +14,26 @@ from typing import Any, NamedTuple
 
 from cbm.config import EnvConfig, RunConfig, effect_of, make_config, to_json
 from cbm.errors import CBMError, choose
-from cbm.schema.tree import Effect, as_text, override
+from cbm.schema.tree import Effect, as_text, flatten, override
 
 Settings = Mapping[str, Any]  # dotted names of the configuration and their values
 
 
 @dataclass(frozen=True)
 class Scale:
-    """The size at which a study is run."""
-
-    name: str
     preset: str
     seeds: int
-    about: str
     set: Settings = field(default_factory=dict)  # overrides the study, where the agent has such a setting
     final_episodes: int | None = None  # the most there may be
 
-    def override(self, config: RunConfig) -> RunConfig:
-        for name, value in self.set.items():
-            if _has(config, name):
-                config = _override(config, name, value)
-        return config
-
 
 SCALES: dict[str, Scale] = {
-    "paper": Scale("paper", "paper", 5, "the paper's sizes: 500K environment steps, five seeds"),
-    "laptop": Scale("laptop", "laptop", 2, "the preset `laptop`: 500K environment steps, two seeds"),
-    "smoke": Scale(
-        "smoke",
+    "paper": Scale("paper", seeds=5),
+    "laptop": Scale("laptop", seeds=2),
+    "smoke": Scale(  # seconds per run: shows whether everything works, not what the results are
         "laptop",
-        1,
-        "seconds per run: shows whether everything works, not what the results are",
-        {
+        seeds=1,
+        set={
             "env.size": 32,
             "env.action_repeat": 20,
             "agent.batch_size": 8,
@@ -117,8 +105,6 @@ class Choice:
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """One run of a study."""
-
     name: str  # of its directory
     task: str
     method: str
@@ -138,8 +124,6 @@ class PlannedRun:
 
 @dataclass(frozen=True)
 class Plan:
-    """The runs of a study at a scale."""
-
     study: Study
     scale: str
     runs: tuple[PlannedRun, ...]
@@ -148,8 +132,8 @@ class Plan:
     def title(self) -> str:
         return f"{self.study.name}-{self.scale}"
 
-    def distinct(self, part: str) -> list[str]:
-        """The tasks, methods or variants that occur, in order."""
+    def distinct(self, part: str) -> list[Any]:
+        """The tasks, methods, variants or seeds that occur, in order."""
         return list(dict.fromkeys(getattr(run, part) for run in self.runs))
 
 
@@ -162,15 +146,14 @@ class Cell(NamedTuple):
     changes: Settings
 
 
-def make_plan(study: Study, choice: Choice | None = None) -> Plan:
+def make_plan(study: Study, choice: Choice) -> Plan:
     """Every run that `choice` asks for, ordered by seed: everything runs once before anything runs a second time."""
-    choice = Choice() if choice is None else choice
     name = study.default_scale if choice.scale is None else choice.scale
     scale, cells = choose("scale", name, SCALES), _cells(study, name, choice)
     runs: dict[str, PlannedRun] = {}
     for seed in range(1, _seeds(study, name, choice) + 1):
         for cell in cells:
-            config = _resolve(study, scale, cell, seed, choice.set)
+            config = _resolve(study, name, cell, seed, choice.set)
             final = study.final_episodes if "unseen" in config.env.splits else 0
             final = final if scale.final_episodes is None else min(final, scale.final_episodes)
             run = PlannedRun(run_name(config), *cell[:3], seed, to_json(config), final)
@@ -210,32 +193,18 @@ def _cells(study: Study, scale: str, choice: Choice) -> list[Cell]:
     return cells
 
 
-def _resolve(study: Study, scale: Scale, cell: Cell, seed: int, typed: Iterable[tuple[str, str]]) -> RunConfig:
+def _resolve(study: Study, scale: str, cell: Cell, seed: int, typed: Iterable[tuple[str, str]]) -> RunConfig:
     changes, task = dict(cell.changes), cell.task
     agent = changes.pop("agent", None)
     if agent is None:
         raise CBMError(f'study {study.name}: a method needs an agent, such as agent = "drqv2+cbm".')
     env = EnvConfig(env_id=task) if ":" in task else EnvConfig(task)
-    config = make_config(agent, env, scale.preset, seed)
-    for name, value in changes.items():
-        config = _override(config, name, value)
-    config = scale.override(config)
-    for name, value in (*study.scales.get(scale.name, {}).get("set", {}).items(), *typed):
-        config = _override(config, name, value)
+    config = make_config(agent, env, SCALES[scale].preset, seed)
+    known, own = flatten(to_json(config)), study.scales.get(scale, {}).get("set", {})
+    of_scale = [(name, value) for name, value in SCALES[scale].set.items() if name in known]
+    for name, value in (*changes.items(), *of_scale, *own.items(), *typed):
+        config = override(config, name, as_text(value))
     return config
-
-
-def _override(config: RunConfig, name: str, value: object) -> RunConfig:
-    return override(config, name, as_text(value))
-
-
-def _has(config: RunConfig, name: str) -> bool:
-    part: object = config
-    for word in name.split("."):
-        if not hasattr(part, word):
-            return False
-        part = getattr(part, word)
-    return True
 
 
 def run_name(config: RunConfig) -> str:

@@ -6,7 +6,6 @@ import os
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 from cbm.studies.board import Board
 from cbm.studies.define import Plan, PlannedRun
@@ -22,7 +21,6 @@ class Result:
     """The state of the study when the driver ends. `signal` is None unless it was asked to stop."""
 
     states: dict[str, State]
-    started: int
     signal: int | None = None
 
     def count(self, kind: str) -> int:
@@ -40,17 +38,17 @@ def drive(
         states = {run.name: store.state(run) for run in plan.runs}
         waiting = deque(run for run in plan.runs if states[run.name].kind in ("missing", "begun"))
         if not waiting:
-            return Result(states, 0)
+            return Result(states)
         with open_launcher() as launcher, Stop() as stop, board or Board(plan, store, quiet=True) as shown:
-            started = _loop(waiting, states, store, launcher, shown, stop)
-        return Result(states, started, stop.signal)
+            _loop(waiting, states, store, launcher, shown, stop)
+        return Result(states, stop.signal)
 
 
 def _loop(
     waiting: deque[PlannedRun], states: dict[str, State], store: Store, launcher: Launcher, board: Board, stop: Stop
-) -> int:
+) -> None:
     running: dict[str, PlannedRun] = {}
-    started, told = 0, False
+    told = False
     while running or (waiting and not stop):
         if stop and not told:
             told = True
@@ -60,7 +58,6 @@ def _loop(
             run = waiting.popleft()
             launcher.start(_job(run, store, launcher.threads))
             running[run.name] = run
-            started += 1
         for name, ended in launcher.wait(_LOOK):
             run = running.pop(name)
             states[name] = _settle(run, ended, states[name], store)
@@ -71,7 +68,6 @@ def _loop(
             step, result = store.progress(run)
             states[name] = replace(states[name], env_step=max(step, 0), result=result)
         board.update(states, set(running))
-    return started
 
 
 def _settle(run: PlannedRun, ended: Ended, before: State, store: Store) -> State:
@@ -89,17 +85,14 @@ def _settle(run: PlannedRun, ended: Ended, before: State, store: Store) -> State
 
 def _job(run: PlannedRun, store: Store, threads: int) -> Job:
     """The job of a run. The launcher divides up threads and evaluation workers, unless the study sets them."""
-    training: dict[str, Any] = dict(run.config["training"])
-    if training["threads"] is None:
-        training["threads"] = threads
-    if training["eval_workers"] is None:
-        training["eval_workers"] = 0 if threads == 1 else threads
+    training = run.config["training"]
+    shares = {"threads": threads, "eval_workers": 0 if threads == 1 else threads}
+    shares = {name: share for name, share in shares.items() if training[name] is None}
     return Job(
         name=run.name,
         directory=str(store.run_dir(run).root.resolve()),
         log=str(store.log(run).resolve()),
-        config={**run.config, "training": training},
-        threads=training["threads"],
+        config={**run.config, "training": training | shares},
         folder=os.getcwd(),
         final_episodes=run.final_episodes,
         final=str(store.final(run).resolve()),

@@ -53,8 +53,6 @@ class ScaleTable:
 
 @dataclass(frozen=True)
 class StudyFile(GridTable):
-    """Everything that a file may contain."""
-
     title: str | None = None
     scale: Literal["paper", "laptop", "smoke"] = "laptop"
     seeds: Number | None = None

@@ -10,34 +10,33 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import numpy as np
+
+from cbm.analysis.probing.probe import BACKGROUNDS, EPISODES
+from cbm.config import from_json
+from cbm.config.build import make_environment, resolve_machine
+from cbm.learning import threads
 from cbm.studies.define import Plan, PlannedRun
 from cbm.studies.store import State
 from cbm.system.cores import cores
-
-if TYPE_CHECKING:
-    from cbm.config import RunConfig
+from cbm.training.collect import Collector
+from cbm.training.session import Session
 
 _STEPS, _STORED = 20, 400  # agent steps in an environment; made-up steps in replay
 _SECONDS, _UPDATES = 3.0, 5  # limits for the updates of one method; there is at least one
 
 
-@dataclass(frozen=True)
-class Duration:
-    """Seconds for all missing runs, and for an update and a complete run of each method."""
+def estimate_duration(
+    plan: Plan, states: Mapping[str, State], jobs: int, report: Callable[[str], None]
+) -> tuple[float, int, dict[str, tuple[float, float]]]:
+    """Measure every environment and every method of the missing runs, then add up.
 
-    seconds: float
-    jobs: int
-    methods: Mapping[str, tuple[float, float]]
-
-
-def estimate_duration(plan: Plan, states: Mapping[str, State], jobs: int, report: Callable[[str], None]) -> Duration:
-    """Measure every environment and every method of the missing runs, then add up."""
-    from cbm.learning import threads
-
+    Returns seconds for all missing runs, how many of them run at a time, and seconds for an update and a complete run
+    of each method.
+    """
     missing = [run for run in plan.runs if states[run.name].kind in ("missing", "begun")] or list(plan.runs)
     jobs = min(jobs or cores(), len(missing))
     worlds: dict[tuple[str, str], float] = {}
@@ -55,14 +54,12 @@ def estimate_duration(plan: Plan, states: Mapping[str, State], jobs: int, report
     rest = sum(whole[run.name] * (1.0 - states[run.name].env_step / run.total_steps) for run in missing)
     runs_of = {method: [whole[run.name] for run in missing if run.method == method] for method in methods}
     about = {method: (update, sum(runs_of[method]) / len(runs_of[method])) for method, (_, update) in methods.items()}
-    return Duration(rest / jobs, jobs, about)
+    return rest / jobs, jobs, about
 
 
 def _seconds_of_step(run: PlannedRun) -> float:
     """One agent step of the run's environment, rendering included."""
-    from cbm.config.build import make_environment
-
-    with closing(make_environment(_config(run).env, "train")) as env:
+    with closing(make_environment(from_json(run.config).env, "train")) as env:
         env.reset(seed=0)
         action = env.action_space.sample()
         env.step(action)
@@ -75,13 +72,7 @@ def _seconds_of_step(run: PlannedRun) -> float:
 
 def _seconds_of_update(run: PlannedRun) -> tuple[float, float]:
     """Acting once, and one update (with its sample), on made-up frames."""
-    import numpy as np
-
-    from cbm.config.build import resolve_machine
-    from cbm.training.collect import Collector
-    from cbm.training.session import Session
-
-    config = resolve_machine(_config(run))
+    config = resolve_machine(from_json(run.config))
     config = replace(config, training=replace(config.training, replay_capacity=_STORED + 100))
     with tempfile.TemporaryDirectory() as folder:
         with closing(Collector(config)) as collector:
@@ -91,18 +82,13 @@ def _seconds_of_update(run: PlannedRun) -> tuple[float, float]:
         for i in range(_STORED):
             action = rng.uniform(-1.0, 1.0, session.shapes.action).astype(np.float32)
             session.replay.add(action, rng.uniform(), frames[i % len(frames)], False, False)
-        agent = session.agent
-
-        def act(index: int) -> None:
-            agent.act(frames[index % len(frames)], config.training.seed_steps, explore=True)
-
-        def update(index: int) -> None:
-            agent.update(agent.sample(session.replay, session.sampling), config.training.seed_steps)
-
-        return _seconds(act, 20), _seconds(update, _UPDATES)
+        agent, step = session.agent, config.training.seed_steps
+        acting = _seconds(lambda index: agent.act(frames[index % len(frames)], step, explore=True), 20)
+        updating = _seconds(lambda _: agent.update(agent.sample(session.replay, session.sampling), step), _UPDATES)
+        return acting, updating
 
 
-def _seconds(action: Callable[[int], None], rounds: int) -> float:
+def _seconds(action: Callable[[int], object], rounds: int) -> float:
     """Mean seconds of an action, not counting the first one; if that takes long, its own time."""
     start = time.perf_counter()
     action(0)
@@ -118,9 +104,7 @@ def _seconds(action: Callable[[int], None], rounds: int) -> float:
 
 def _whole(run: PlannedRun, step: float, act: float, update: float) -> float:
     """Seconds of a whole run: training, evaluations and analyses, whose episodes last 1000 environment steps."""
-    from cbm.analysis.probing.probe import BACKGROUNDS, EPISODES
-
-    config = _config(run)
+    config = from_json(run.config)
     training, repeat = config.training, config.env.action_repeat or 1
     steps = training.total_steps / repeat
     updates = max(0, training.total_steps - training.seed_steps) / repeat * config.updates_per_agent_step
@@ -131,9 +115,3 @@ def _whole(run: PlannedRun, step: float, act: float, update: float) -> float:
         analyses = 1 + -(-training.total_steps // training.analyze_every)
         episodes += (analyses + 1) * EPISODES * (BACKGROUNDS if len(config.env.splits) > 1 else 1)
     return steps * (step + act) + updates * update + episodes * 1000 / repeat * (step + act)
-
-
-def _config(run: PlannedRun) -> RunConfig:
-    from cbm.config import from_json
-
-    return from_json(run.config)

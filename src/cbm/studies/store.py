@@ -9,11 +9,10 @@ An archive is such a folder too, with only the records of finished runs: they ca
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -50,8 +49,6 @@ class State:
 
 
 class Store:
-    """A folder of studies."""
-
     def __init__(self, root: Path) -> None:
         self.root = root
 
@@ -61,9 +58,6 @@ class Store:
     def log(self, run: PlannedRun) -> Path:
         return self.root / "attempts" / f"{run.name}.log"
 
-    def report_dir(self, title: str) -> Path:
-        return self.root / title / "report"
-
     def final(self, run: PlannedRun) -> Path:
         """The evaluation of the finished agent on unseen videos, as `cbm eval -o` writes it."""
         return self.run_dir(run).root / f"final-unseen-{run.final_episodes}.json"
@@ -71,16 +65,15 @@ class Store:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Lock the folder: one driver at a time. The lock goes away with its process, however that ends."""
-        with ExitStack() as stack:
-            try:
-                stack.enter_context(RunDir(self.root).locked())
-            except RunInUse as error:
-                owner = RunDir(self.root).owner() or "that has just ended"
-                raise CBMError(
-                    f"another `cbm study run` is running in {self.root}, process {owner}. Wait for it, stop it "
-                    "(Ctrl-C; nothing is lost), or use another folder: --root other-studies."
-                ) from error
-            yield
+        try:
+            with RunDir(self.root).locked():
+                yield
+        except RunInUse as error:
+            owner = RunDir(self.root).owner() or "that has just ended"
+            raise CBMError(
+                f"another `cbm study run` is running in {self.root}, process {owner}. Wait for it, stop it "
+                "(Ctrl-C; nothing is lost), or use another folder: --root other-studies."
+            ) from error
 
     def state(self, run: PlannedRun) -> State:
         """What the run's directory says, and how often it has failed."""
@@ -165,7 +158,7 @@ class Store:
             if kept["key"] == key:
                 return Plan(study, scale, tuple(PlannedRun(**run) for run in kept["runs"]))
         made = make_plan(study, choice)
-        runs = [dataclasses.asdict(run) for run in made.runs]
+        runs = [asdict(run) for run in made.runs]
         make_folder(path.parent, self.root)
         text = json.dumps({"key": key, "definition": repr(study), "runs": runs}, indent=1) + "\n"
         write_whole(path, text.encode(), self.root)

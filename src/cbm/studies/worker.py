@@ -39,6 +39,7 @@ def main() -> int:
 def work(job: dict[str, Any]) -> int:
     """Train or resume, then play the final episodes. Returns 0, or 128 plus the signal that ended it early."""
     from cbm.config import from_json
+    from cbm.evaluation.evaluate import evaluate
     from cbm.training import loop
 
     trust(module_of(job["config"]["env"]["env_id"]))  # trusted because the user's own study names it
@@ -56,17 +57,11 @@ def work(job: dict[str, Any]) -> int:
             time.sleep(0.5)
     if outcome.signal is not None:
         return 128 + outcome.signal
-    if job["final_episodes"]:
-        _final(directory, job["final_episodes"], Path(job["final"]), job["config"]["training"]["eval_workers"])
+    final, episodes = Path(job["final"]), job["final_episodes"]
+    if episodes and not final.exists():
+        found = evaluate(directory, episodes, "unseen", job["config"]["training"]["eval_workers"])
+        write_whole(final, (json.dumps(found, indent=2) + "\n").encode(), directory)
     return 0
-
-
-def _final(directory: Path, episodes: int, path: Path, workers: int | None) -> None:
-    from cbm.evaluation.evaluate import evaluate
-
-    if not path.exists():
-        text = json.dumps(evaluate(directory, episodes, "unseen", workers), indent=2) + "\n"
-        write_whole(path, text.encode(), directory)
 
 
 def _read_line() -> bytes:

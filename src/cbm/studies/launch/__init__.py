@@ -1,16 +1,49 @@
-"""Where runs are computed. A launcher is one file and one line here."""
+"""Where runs are computed, each as a separate process. A launcher is one file and one line here."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+import os
+import platform
+import signal
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
 from importlib import import_module
-from typing import Protocol, Self
+from pathlib import Path
+from typing import Any, Protocol, Self
 
 from cbm.errors import choose
-from cbm.studies.launch.process import Job, Resources
 from cbm.studies.store import Ended
+from cbm.system.child import PYTHON, environment
+from cbm.system.files import make_folder, open_file
 
-__all__ = ["LAUNCHERS", "Job", "Launcher", "Resources", "make_launcher"]
+LAUNCHERS: dict[str, str] = {"local": "cbm.studies.launch.local:Local", "ray": "cbm.studies.launch.ray:Ray"}
+_STOPPED = (128 + signal.SIGTERM, 128 + signal.SIGINT, -signal.SIGTERM, -signal.SIGINT)
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What the user gives to a study. Where a number is 0, the launcher decides."""
+
+    root: Path
+    jobs: int = 0
+    cpus: int = 1  # per run, for Ray
+    gpus: float = 0.0  # per run, for Ray
+    address: str | None = None  # of a Ray cluster
+
+
+@dataclass(frozen=True)
+class Job:
+    """Everything that a worker process must know. Only plain values, since it goes to other machines as JSON."""
+
+    name: str
+    directory: str
+    log: str
+    config: Mapping[str, Any]
+    folder: str  # where the driver was started; relative paths start there
+    final_episodes: int
+    final: str
 
 
 class Launcher(Protocol):
@@ -38,10 +71,53 @@ class Launcher(Protocol):
     def __exit__(self, *error: object) -> None: ...
 
 
-LAUNCHERS: dict[str, str] = {"local": "cbm.studies.launch.local:Local", "ray": "cbm.studies.launch.ray:Ray"}
-
-
 def make_launcher(name: str, resources: Resources) -> Callable[[], Launcher]:
     """A function that opens the launcher, to be called when there is something to do."""
     module, _, attribute = choose("launcher", name, LAUNCHERS).partition(":")
     return lambda: getattr(import_module(module), attribute)(resources)
+
+
+def begin(job: Job) -> subprocess.Popen[str]:
+    """Start the process. It has its own session, so that Ctrl-C reaches only the driver, which decides."""
+    path = Path(job.log)
+    root = path.parents[1]  # of the studies
+    make_folder(path.parent, root)
+    with os.fdopen(open_file(path, root, os.O_WRONLY | os.O_CREAT | os.O_APPEND), "a") as log:
+        process = subprocess.Popen(
+            [*PYTHON, "-m", "cbm.studies.worker"],
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+            cwd=job.folder if os.path.isdir(job.folder) else None,
+            env=environment() | {"OMP_NUM_THREADS": str(job.config["training"]["threads"])},
+        )
+    assert process.stdin is not None
+    try:
+        process.stdin.write(json.dumps(asdict(job)) + "\n")
+        process.stdin.flush()  # and stays open: closing it tells the worker that nobody is waiting any more
+    except BrokenPipeError:
+        pass  # it is dead already, and its exit code says so
+    return process
+
+
+def ended(code: int, job: Job) -> Ended:
+    """What an exit code means, with the last line that the process printed if it failed."""
+    where = platform.node()
+    if code == 0:
+        return Ended("done", where=where)
+    if code in _STOPPED:
+        return Ended("stopped", where=where)
+    if code < 0:
+        name = signal.Signals(-code).name
+        hint = " (out of memory?)" if -code == signal.SIGKILL else ""
+        return Ended("failed", f"its process was ended by {name}{hint}", where)
+    return Ended("failed", _last_line(Path(job.log)) or f"exit code {code}", where)
+
+
+def _last_line(log: Path) -> str:
+    try:
+        return log.read_text(errors="replace").strip().splitlines()[-1].strip()
+    except (OSError, IndexError):  # not there, or empty
+        return ""

@@ -7,7 +7,7 @@ import time
 from typing import Self
 
 from cbm.errors import CBMError
-from cbm.studies.launch.process import Job, Resources, begin, ended
+from cbm.studies.launch import Job, Resources, begin, ended
 from cbm.studies.store import Ended
 from cbm.system.cores import cores
 
@@ -15,8 +15,6 @@ _PAUSE = 0.05  # seconds between two looks at the processes
 
 
 class Local:
-    """`--launcher local`."""
-
     def __init__(self, resources: Resources) -> None:
         if resources.jobs < 0:
             raise CBMError(f"--jobs must be a number of runs, or 0 for one per core, not {resources.jobs}.")

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from cbm.errors import CLUSTER_HINT, CBMError
-from cbm.studies.launch.process import Job, Resources, begin, ended
+from cbm.studies.launch import Job, Resources, begin, ended
 from cbm.studies.store import Ended
 from cbm.system.child import outside
 from cbm.system.cores import cores
@@ -49,8 +49,7 @@ class Ray:
         self._running: dict[Any, Job] = {}
         self._own: Cluster | None = None
         self._counted, self._slots = 0.0, 0
-        options: dict[str, Any] = {"num_cpus": resources.cpus, "num_gpus": resources.gpus, "max_retries": 0}
-        self._task = ray.remote(**options)(_attempt)
+        self._task: Any = ray.remote(num_cpus=resources.cpus, num_gpus=resources.gpus, max_retries=0)(_attempt)
 
     def __enter__(self) -> Self:
         address = self._resources.address
@@ -64,7 +63,7 @@ class Ray:
                     "asks for. Ask for less with --cpus and --gpus, or look at `ray status`."
                 )
         except BaseException:
-            self._leave()
+            self.__exit__()
             raise
         return self
 
@@ -80,9 +79,6 @@ class Ray:
             check_nodes(self._resources.root)
 
     def __exit__(self, *error: object) -> None:
-        self._leave()
-
-    def _leave(self) -> None:
         ray.shutdown()  # a task that is still running loses its driver, saves and ends
         if self._own is not None:
             self._own.shutdown()
@@ -121,15 +117,13 @@ def _start(resources: Resources) -> Cluster:
     os.environ.setdefault("RAY_worker_niceness", "0")  # by default Ray gives way to everything else; `local` does not
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # the user did not ask for reports to Ray's makers
     logging.getLogger("ray").setLevel(logging.ERROR)
-    gpus = _count_gpus() if resources.gpus else 0
     lean = {"include_dashboard": False, "no_monitor": True, "include_log_monitor": False}
+    gpus = 0
+    if resources.gpus:
+        import torch
+
+        gpus = torch.cuda.device_count()
     return Cluster(initialize_head=True, head_node_args={"num_cpus": cores(), "num_gpus": gpus, **lean})
-
-
-def _count_gpus() -> int:
-    import torch
-
-    return torch.cuda.device_count()
 
 
 def _knock(address: str) -> None:
