@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from .paint import LOW, PAN, SPAN, SWAY, Array, smooth
+from .paint import LOW, PAN, SPAN, SWAY, Array, crop, smooth
 
 MARGIN = SWAY + 0.14  # of a layer beyond the picture, for a camera that sways and tilts
 
@@ -53,13 +53,10 @@ class Canvas:
         dx = ((np.arange(left, right, dtype=np.float32) + 0.5) * (1.0 / unit) - x)[None, :]
         coverage, paint = shader(dy, dx)
         view, coverage = self.pixels[top:bottom, left:right], coverage[..., None]
-        if light:
-            view[..., :3] += coverage * paint
-            return
-        view *= 1.0 - coverage
-        view[..., :3] += coverage * paint
-        if view.shape[2] == 4:
+        if not light:
+            view *= 1.0 - coverage
             view[..., 3:] += coverage
+        view[..., :3] += coverage * paint
 
     def disc(
         self,
@@ -139,15 +136,11 @@ class Canvas:
 
     def block(self, y: float, x: float, height: float, width: float, paint: Array) -> None:
         """An opaque rectangle of whole pixels: much faster than `box`."""
-        unit, (rows, columns) = self.unit, self.pixels.shape[:2]
-        top, left = round((y - self.top) * unit), round((x - self.left) * unit)
-        bottom, right = max(top + 1, round((y + height - self.top) * unit)), round((x + width - self.left) * unit)
-        top, left, bottom, right = max(top, 0), max(left, 0), min(bottom, rows), min(max(right, left + 1), columns)
-        if top < bottom and left < right:
-            view = self.pixels[top:bottom, left:right]
-            view[..., :3] = paint
-            if view.shape[2] == 4:
-                view[..., 3] = 1.0
+        top, left = round((y - self.top) * self.unit), round((x - self.left) * self.unit)
+        bottom = max(top + 1, round((y + height - self.top) * self.unit))
+        right = max(left + 1, round((x + width - self.left) * self.unit))
+        view = self.pixels[max(top, 0) : max(bottom, 0), max(left, 0) : max(right, 0)]
+        view[..., :3], view[..., 3:] = paint, 1.0
 
     def roughen(self, grain: Array, strength: float) -> None:
         """Give a layer's surfaces a texture: `grain` in [0, 1] makes them darker and lighter."""
@@ -161,24 +154,14 @@ class Canvas:
 
     def stamp(self, sprite: Canvas, y: float, x: float) -> None:
         """Lay a sprite over this at the whole pixel next to (y, x)."""
-        rows, columns = sprite.pixels.shape[:2]
+        (rows, columns), (height, width) = sprite.pixels.shape[:2], self.pixels.shape[:2]
         top = round((y - self.top) * self.unit) - rows // 2
         left = round((x - self.left) * self.unit) - columns // 2
-        part = sprite.pixels[
-            max(0, -top) : self.pixels.shape[0] - top if top + rows > self.pixels.shape[0] else rows,
-            max(0, -left) : self.pixels.shape[1] - left if left + columns > self.pixels.shape[1] else columns,
-        ]
-        if part.shape[0] and part.shape[1] and top < self.pixels.shape[0] and left < self.pixels.shape[1]:
-            top, left = max(top, 0), max(left, 0)
-            view = self.pixels[top : top + part.shape[0], left : left + part.shape[1]]
-            view *= 1.0 - part[..., 3:]
-            view += part[..., : view.shape[2]]
+        part = sprite.pixels[max(-top, 0) : max(height - top, 0), max(-left, 0) : max(width - left, 0)]
+        view = self.pixels[max(top, 0) : max(top + rows, 0), max(left, 0) : max(left + columns, 0)]
+        Canvas(view, self.unit).lay(part)
 
     def view(self, dy: float, dx: float, size: int) -> Array:
         """What a camera that moved by (dy, dx) sees, to the next whole pixel."""
         row, column = round((LOW + dy - self.top) * self.unit), round((LOW + dx - self.left) * self.unit)
-        part = self.pixels[max(row, 0) : row + size, max(column, 0) : column + size]
-        if part.shape[0] < size or part.shape[1] < size:
-            rows, columns = np.arange(row, row + size), np.arange(column, column + size)
-            part = self.pixels.take(rows, axis=0, mode="clip").take(columns, axis=1, mode="clip")
-        return part
+        return crop(self.pixels, row, column, size, "clip")

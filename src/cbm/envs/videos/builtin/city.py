@@ -41,7 +41,8 @@ def bokeh(rng: Rng, look: int, frames: int, size: int) -> Array:
         canvas = Canvas(cut(ground, 0.3 * dy, 0.5 * dx, size).copy(), unit)
         for disc, (y0, x0), depth, phase, rate in lights:
             x = (x0 - dx * (0.6 + 1.2 * depth)) % (SPAN + 0.4) + LOW - 0.2
-            _add(canvas, disc, y0 - dy, x, 0.75 + 0.25 * wave(rate * t + phase))
+            strength = 0.75 + 0.25 * wave(rate * t + phase)
+            canvas.stamp(Canvas(disc.pixels * strength, unit), y0 - dy, x)
         for x0, wide in posts:
             x = (x0 - 2.2 * dx - LOW + 0.2) % (SPAN + 0.4) + LOW - 0.2
             canvas.box(LOW, x, SPAN, wide, colour(sky[0]) * 0.5, 0.9)
@@ -50,11 +51,6 @@ def bokeh(rng: Rng, look: int, frames: int, size: int) -> Array:
         return canvas.pixels
 
     return film(frames, size, draw)
-
-
-def _add(canvas: Canvas, light: Canvas, y: float, x: float, strength: float) -> None:
-    """A sprite of light, added."""
-    canvas.stamp(Canvas(light.pixels * strength, light.unit, light.top, light.left), y, x)
 
 
 def _drop(rng: Rng, glass: Canvas, lamps: tuple[str, ...], sky: tuple[str, ...]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .canvas import Canvas, Point, Shader
+from .canvas import Canvas, Shader
 from .paint import *
 
 TABLES = (
@@ -84,10 +84,8 @@ def _ball(unit: float, radius: float, paint: Array, spot: Array, turn: float) ->
 
 def _cube(canvas: Canvas, r: float, paint: Array, spot: Array, turn: float) -> None:
     """A cube seen from above, turned about its vertical axis: the top with a sign on it, and the sides that face us."""
-    corners: list[Point] = []
-    for k in range(4):
-        angle = turn + 0.125 + 0.25 * k
-        corners.append((-0.35 * r + 0.5 * r * wave(angle), r * wave(angle + 0.25)))
+    angles = [turn + 0.125 + 0.25 * k for k in range(4)]
+    corners = [(-0.35 * r + 0.5 * r * wave(angle), r * wave(angle + 0.25)) for angle in angles]
     drop = 1.05 * r
     for k in range(4):
         (ay, ax), (by, bx) = corners[k], corners[(k + 1) % 4]
