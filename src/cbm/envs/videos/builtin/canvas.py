@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -12,7 +12,14 @@ from .paint import LOW, PAN, SPAN, SWAY, Array, crop, smooth
 MARGIN = SWAY + 0.14  # of a layer beyond the picture, for a camera that sways and tilts
 
 Point = tuple[float, float]  # (y, x), in units: see `paint.LOW`
-Shader = Callable[[Array, Array], tuple[Array, Array]]  # offsets dy, dx from the centre -> coverage, colour
+
+
+def blend(pixels: Array, coverage: Array, paint: Array) -> None:
+    """Paint over pixels (h, w, 3 or 4) with a coverage (h, w) in [0, 1]."""
+    coverage = coverage[..., None]
+    pixels *= 1.0 - coverage
+    pixels[..., :3] += coverage * paint
+    pixels[..., 3:] += coverage
 
 
 class Canvas:
@@ -41,22 +48,16 @@ class Canvas:
     def right(self) -> float:
         return self.left + self.pixels.shape[1] / self.unit
 
-    def shade(self, y: float, x: float, reach_y: float, reach_x: float, shader: Shader, *, light: bool = False) -> None:
-        """Paint what `shader` says within the box (y, x) +- reach; `light` is added, not painted over."""
+    def around(self, y: float, x: float, reach_y: float, reach_x: float) -> tuple[Array, Array, Array]:
+        """The pixels (h, w, 3 or 4) of the box (y, x) +- reach, and their offsets dy (h, 1), dx (1, w) from (y, x)."""
         y, x = y - self.top, x - self.left
         unit, (height, width) = self.unit, self.pixels.shape[:2]
-        top, bottom = max(0, math.floor((y - reach_y) * unit)), min(height, math.ceil((y + reach_y) * unit) + 1)
-        left, right = max(0, math.floor((x - reach_x) * unit)), min(width, math.ceil((x + reach_x) * unit) + 1)
-        if top >= bottom or left >= right:
-            return
+        top, left = max(0, math.floor((y - reach_y) * unit)), max(0, math.floor((x - reach_x) * unit))
+        bottom = max(top, min(height, math.ceil((y + reach_y) * unit) + 1))
+        right = max(left, min(width, math.ceil((x + reach_x) * unit) + 1))
         dy = ((np.arange(top, bottom, dtype=np.float32) + 0.5) * (1.0 / unit) - y)[:, None]
         dx = ((np.arange(left, right, dtype=np.float32) + 0.5) * (1.0 / unit) - x)[None, :]
-        coverage, paint = shader(dy, dx)
-        view, coverage = self.pixels[top:bottom, left:right], coverage[..., None]
-        if not light:
-            view *= 1.0 - coverage
-            view[..., 3:] += coverage
-        view[..., :3] += coverage * paint
+        return self.pixels[top:bottom, left:right], dy, dx
 
     def disc(
         self,
@@ -71,68 +72,53 @@ class Canvas:
     ) -> None:
         """A disc, or an ellipse `tall` times as high as wide. `soft`: the part of the radius that fades out."""
         edge = max(soft, 1.5 / (self.unit * max(radius * min(tall, 1.0), 1e-4)))
-
-        def shader(dy: Array, dx: Array) -> tuple[Array, Array]:
-            dy = dy * (1.0 / tall)
-            r = np.sqrt(dy * dy + dx * dx) * (1.0 / radius)
-            return alpha * (1.0 - smooth(1.0 - edge, 1.0 + min(edge, 0.5), r)), paint
-
-        self.shade(y, x, 1.5 * radius * tall, 1.5 * radius, shader)
+        view, dy, dx = self.around(y, x, 1.5 * radius * tall, 1.5 * radius)
+        dy = dy * (1.0 / tall)
+        r = np.sqrt(dy * dy + dx * dx) * (1.0 / radius)
+        blend(view, alpha * (1.0 - smooth(1.0 - edge, 1.0 + min(edge, 0.5), r)), paint)
 
     def line(self, start: Point, end: Point, width: float, paint: Array, alpha: float = 1.0) -> None:
         """A stroke with round ends."""
         cy, cx = 0.5 * (start[0] + end[0]), 0.5 * (start[1] + end[1])
         hy, hx = 0.5 * (end[0] - start[0]), 0.5 * (end[1] - start[1])
         square = max(hy * hy + hx * hx, 1e-9)
-
-        def shader(dy: Array, dx: Array) -> tuple[Array, Array]:
-            along = np.clip((dy * hy + dx * hx) * (1.0 / square), -1.0, 1.0)
-            oy, ox = dy - along * hy, dx - along * hx
-            inside = 0.5 * width - np.sqrt(oy * oy + ox * ox)
-            return alpha * np.clip(0.5 + inside * self.unit, 0.0, 1.0), paint
-
-        self.shade(cy, cx, abs(hy) + width, abs(hx) + width, shader)
+        view, dy, dx = self.around(cy, cx, abs(hy) + width, abs(hx) + width)
+        along = np.clip((dy * hy + dx * hx) * (1.0 / square), -1.0, 1.0)
+        oy, ox = dy - along * hy, dx - along * hx
+        inside = 0.5 * width - np.sqrt(oy * oy + ox * ox)
+        blend(view, alpha * np.clip(0.5 + inside * self.unit, 0.0, 1.0), paint)
 
     def polygon(self, points: Sequence[Point], paint: Array) -> None:
         """A convex polygon."""
         ys, xs = [p[0] for p in points], [p[1] for p in points]
         cy, cx = 0.5 * (min(ys) + max(ys)), 0.5 * (min(xs) + max(xs))
-
-        def shader(dy: Array, dx: Array) -> tuple[Array, Array]:
-            inside = np.full((len(dy), dx.shape[1]), 1.0, np.float32)
-            my, mx = sum(ys) / len(ys) - cy, sum(xs) / len(xs) - cx
-            for (y0, x0), (y1, x1) in zip(points, [*points[1:], points[0]], strict=True):
-                ny, nx = x1 - x0, y0 - y1
-                length = math.sqrt(ny * ny + nx * nx)
-                if length < 1e-9:
-                    continue
-                ny, nx = ny / length, nx / length
-                offset = (y0 - cy) * ny + (x0 - cx) * nx
-                if my * ny + mx * nx < offset:
-                    ny, nx, offset = -ny, -nx, -offset
-                inside = np.minimum(inside, dy * ny + dx * nx - offset)
-            return np.clip(0.5 + inside * self.unit, 0.0, 1.0), paint
-
-        self.shade(cy, cx, max(ys) - cy + 2.0 / self.unit, max(xs) - cx + 2.0 / self.unit, shader)
+        view, dy, dx = self.around(cy, cx, max(ys) - cy + 2.0 / self.unit, max(xs) - cx + 2.0 / self.unit)
+        inside = np.full(view.shape[:2], 1.0, np.float32)
+        my, mx = sum(ys) / len(ys) - cy, sum(xs) / len(xs) - cx
+        for (y0, x0), (y1, x1) in zip(points, [*points[1:], points[0]], strict=True):
+            ny, nx = x1 - x0, y0 - y1
+            length = math.sqrt(ny * ny + nx * nx)
+            if length < 1e-9:
+                continue
+            ny, nx = ny / length, nx / length
+            offset = (y0 - cy) * ny + (x0 - cx) * nx
+            if my * ny + mx * nx < offset:
+                ny, nx, offset = -ny, -nx, -offset
+            inside = np.minimum(inside, dy * ny + dx * nx - offset)
+        blend(view, np.clip(0.5 + inside * self.unit, 0.0, 1.0), paint)
 
     def box(self, y: float, x: float, height: float, width: float, paint: Array, alpha: float = 1.0) -> None:
         """A rectangle with the corner (y, x) at its upper left."""
         hy, hx = 0.5 * height, 0.5 * width
+        view, dy, dx = self.around(y + hy, x + hx, hy + 1.0 / self.unit, hx + 1.0 / self.unit)
+        inside = np.minimum(hy - np.abs(dy), hx - np.abs(dx))
+        blend(view, alpha * np.clip(0.5 + inside * self.unit, 0.0, 1.0), paint)
 
-        def shader(dy: Array, dx: Array) -> tuple[Array, Array]:
-            inside = np.minimum(hy - np.abs(dy), hx - np.abs(dx))
-            return alpha * np.clip(0.5 + inside * self.unit, 0.0, 1.0), paint
-
-        self.shade(y + hy, x + hx, hy + 1.0 / self.unit, hx + 1.0 / self.unit, shader)
-
-    def glow(self, y: float, x: float, radius: float, light: Array, strength: float = 1.0) -> None:
+    def glow(self, y: float, x: float, radius: float, light: Array, strength: float) -> None:
         """Light added around a point."""
-
-        def shader(dy: Array, dx: Array) -> tuple[Array, Array]:
-            fade = np.maximum(1.0 - (dy * dy + dx * dx) * (1.0 / (radius * radius)), 0.0)
-            return strength * fade * fade, light
-
-        self.shade(y, x, radius, radius, shader, light=True)
+        view, dy, dx = self.around(y, x, radius, radius)
+        fade = np.maximum(1.0 - (dy * dy + dx * dx) * (1.0 / (radius * radius)), 0.0)
+        view[..., :3] += (strength * fade * fade)[..., None] * light
 
     def block(self, y: float, x: float, height: float, width: float, paint: Array) -> None:
         """An opaque rectangle of whole pixels: much faster than `box`."""
