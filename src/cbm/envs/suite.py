@@ -68,9 +68,8 @@ class SuiteEnv(gym.Env[np.ndarray, np.ndarray]):
         self._action_range = None if _is_unit(spec) else (spec.minimum, spec.maximum)
         self.action_space = gym.spaces.Box(-1.0, 1.0, spec.shape, np.float32)
         self.observation_space = gym.spaces.Box(0, 255, (3, *size), np.uint8)
-        physics = self._env.physics
-        model = physics.model.ptr
-        self.scene = Scene(task.domain, model, physics.data.ptr, find_camera(model, task, camera_id))
+        model = self.physics.model.ptr
+        self.scene = Scene(task.domain, model, self.physics.data.ptr, find_camera(model, task, camera_id))
         self._quality = renderer
         self._renderer = Renderer(self.scene.model, *size, renderer, self.scene.camera_id)
         self._film: Renderer | None = None
