@@ -55,7 +55,8 @@ class PixelTask(gym.Wrapper):
     def _frame(self, obs: np.ndarray) -> np.ndarray:
         image = np.atleast_3d(obs) if self._channels_last else np.moveaxis(obs, 0, 2)
         coloured = Image.fromarray(np.broadcast_to(image, (*image.shape[:2], 3)))
-        return np.moveaxis(coloured.resize((self._size, self._size), Image.Resampling.BOX), 2, 0)
+        resized = coloured.resize((self._size, self._size), Image.Resampling.BOX)
+        return np.ascontiguousarray(np.asarray(resized).transpose(2, 0, 1))
 
 
 def adapt(env_id: str, size: int, frame_stack: int, action_repeat: int) -> PixelTask:
