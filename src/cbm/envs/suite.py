@@ -113,13 +113,11 @@ class SuiteEnv(gym.Env[np.ndarray, np.ndarray]):
         # Each has its own stream of random numbers, so that switching a distraction off changes nothing else.
         episode = int(self.np_random.integers(2**32))
         self._task_random.seed(episode)
+        self._state = self._env.reset().observation["observations"]
+        self._begun, self._running = True, True
         for distraction in self.distractions:
             name = zlib.crc32(type(distraction).__name__.encode())
             distraction.rng = np.random.default_rng([episode, name])
-        time_step = self._env.reset()
-        self._state = time_step.observation["observations"]
-        self._begun, self._running = True, True
-        for distraction in self.distractions:
             distraction.reset(self.scene)
         return self._observe(), self._info()
 

@@ -115,6 +115,4 @@ def visible_faces(rotation: np.ndarray, fovy: float, aspect: float) -> list[int]
     rays = np.stack([x, y, np.full_like(x, -1.0)], axis=-1).reshape(-1, 3) @ rotation.T
     axes = np.abs(rays).argmax(axis=1)
     ahead = rays[np.arange(len(rays)), axes] > 0
-    return sorted(
-        {FACES[axis][int(positive)] for axis, positive in set(zip(axes.tolist(), ahead.tolist(), strict=True))}
-    )
+    return sorted({FACES[axis][positive] for axis, positive in set(zip(axes.tolist(), ahead.tolist(), strict=True))})
