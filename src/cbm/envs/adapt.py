@@ -53,19 +53,10 @@ class PixelTask(gym.Wrapper):
         return np.concatenate(self._frames), total, terminated, truncated, info
 
     def _frame(self, obs: np.ndarray) -> np.ndarray:
-        image = np.asarray(obs)
-        if image.ndim == 2:
-            image = image[..., None]
-        elif not self._channels_last:
-            image = image.transpose(1, 2, 0)
-        if image.shape[2] == 1:
-            image = np.repeat(image, 3, axis=2)
-        if image.shape[:2] != (self._size, self._size):
-            resized = Image.fromarray(np.ascontiguousarray(image)).resize(
-                (self._size, self._size), Image.Resampling.BOX
-            )
-            image = np.asarray(resized)
-        return np.ascontiguousarray(image.transpose(2, 0, 1))
+        image = np.atleast_3d(obs) if self._channels_last else np.moveaxis(obs, 0, 2)
+        coloured = Image.fromarray(np.broadcast_to(image, (*image.shape[:2], 3)))
+        resized = coloured.resize((self._size, self._size), Image.Resampling.BOX)
+        return np.ascontiguousarray(np.asarray(resized).transpose(2, 0, 1))
 
 
 def adapt(env_id: str, size: int, frame_stack: int, action_repeat: int) -> PixelTask:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, fields
 from typing import Annotated, Any
 
 from cbm.schema.ranges import Count, Form, Range, Share
-from cbm.schema.tree import from_json
 
 CameraName = Annotated[str, Form(r"(?!(?:nan|inf)$)[A-Za-z][\w-]*", "the name of a camera")]
 
@@ -48,8 +47,3 @@ class Conditions:
     def conditions(self) -> dict[str, Any]:
         """Only these settings, as keywords of `make_env`."""
         return {field.name: getattr(self, field.name) for field in fields(Conditions)}
-
-
-def checked(settings: Mapping[str, Any]) -> Conditions:
-    """Conditions from keywords. An unknown keyword or a wrong type is an error that names it."""
-    return from_json(Conditions, dict(settings))

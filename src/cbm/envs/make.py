@@ -8,11 +8,12 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.wrappers import FrameStackObservation, ReshapeObservation
 
-from cbm.envs.conditions import checked
+from cbm.envs.conditions import Conditions
 from cbm.envs.distractions import make_distractions
 from cbm.envs.suite import SuiteEnv
 from cbm.envs.tasks import get_task
 from cbm.errors import CBMError
+from cbm.schema.tree import from_json
 
 
 def make_env(
@@ -55,7 +56,7 @@ def make_env(
         >>> env.close()
     """
     known = get_task(task)
-    seen = checked({"distraction": distraction, **conditions})
+    seen = from_json(Conditions, {"distraction": distraction, **conditions})  # an unknown keyword is an error
     if frame_stack < 1:
         raise CBMError(f"frame_stack must be at least 1; got {frame_stack}.")
     height, width = (size, size) if isinstance(size, int) else size

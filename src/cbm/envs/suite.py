@@ -68,9 +68,8 @@ class SuiteEnv(gym.Env[np.ndarray, np.ndarray]):
         self._action_range = None if _is_unit(spec) else (spec.minimum, spec.maximum)
         self.action_space = gym.spaces.Box(-1.0, 1.0, spec.shape, np.float32)
         self.observation_space = gym.spaces.Box(0, 255, (3, *size), np.uint8)
-        physics = self._env.physics
-        model = physics.model.ptr
-        self.scene = Scene(task.domain, model, physics.data.ptr, find_camera(model, task, camera_id))
+        model = self.physics.model.ptr
+        self.scene = Scene(task.domain, model, self.physics.data.ptr, find_camera(model, task, camera_id))
         self._quality = renderer
         self._renderer = Renderer(self.scene.model, *size, renderer, self.scene.camera_id)
         self._film: Renderer | None = None
@@ -114,13 +113,11 @@ class SuiteEnv(gym.Env[np.ndarray, np.ndarray]):
         # Each has its own stream of random numbers, so that switching a distraction off changes nothing else.
         episode = int(self.np_random.integers(2**32))
         self._task_random.seed(episode)
+        self._state = self._env.reset().observation["observations"]
+        self._begun, self._running = True, True
         for distraction in self.distractions:
             name = zlib.crc32(type(distraction).__name__.encode())
             distraction.rng = np.random.default_rng([episode, name])
-        time_step = self._env.reset()
-        self._state = time_step.observation["observations"]
-        self._begun, self._running = True, True
-        for distraction in self.distractions:
             distraction.reset(self.scene)
         return self._observe(), self._info()
 

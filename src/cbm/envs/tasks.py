@@ -47,12 +47,12 @@ _SHORT = Noise(1.0, 0.1, 100_000)
 _LONG = Noise(1.0, 0.1, 500_000)
 _LONGEST = Noise(1.0, 0.1, 2_000_000)
 _PAPER = (
-    Task("ball_in_cup", "catch", 4, _SHORT, in_paper=True),
-    Task("cartpole", "swingup", 8, _SHORT, in_paper=True),
-    Task("cheetah", "run", 4, _LONG, in_paper=True),
-    Task("finger", "spin", 2, _SHORT, in_paper=True),
-    Task("reacher", "easy", 4, _LONG, in_paper=True),
-    Task("walker", "walk", 2, _SHORT, in_paper=True),
+    ("ball_in_cup", 4, _SHORT, "catch"),
+    ("cartpole", 8, _SHORT, "swingup"),
+    ("cheetah", 4, _LONG, "run"),
+    ("finger", 2, _SHORT, "spin"),
+    ("reacher", 4, _LONG, "easy"),
+    ("walker", 2, _SHORT, "walk"),
 )
 _OTHERS = (
     ("acrobot", 2, _LONG, "swingup swingup_sparse"),
@@ -78,15 +78,10 @@ _OTHERS = (
 )
 _CAMERA = {"quadruped": 2}
 _TIME_LIMIT = {"lqr": 30.0}
-
-
-def _other(domain: str, repeat: int, noise: Noise, task: str) -> Task:
-    return Task(domain, task, repeat, noise, camera_id=_CAMERA.get(domain, 0), time_limit=_TIME_LIMIT.get(domain))
-
-
-TASKS: dict[str, Task] = {task.name: task for task in _PAPER} | {
-    f"{domain}-{task}": _other(domain, repeat, noise, task)
-    for domain, repeat, noise, tasks in _OTHERS
+TASKS: dict[str, Task] = {
+    f"{domain}-{task}": Task(domain, task, repeat, noise, in_paper, _CAMERA.get(domain, 0), _TIME_LIMIT.get(domain))
+    for table, in_paper in ((_PAPER, True), (_OTHERS, False))
+    for domain, repeat, noise, tasks in table
     for task in tasks.split()
 }
 PAPER_TASKS: tuple[str, ...] = tuple(name for name, task in TASKS.items() if task.in_paper)

@@ -14,8 +14,7 @@ import pytest
 
 from cbm.envs.videos import open_source
 from cbm.envs.videos.builtin import generate
-from cbm.envs.videos.builtin.families import TRAINING_FAMILIES, UNSEEN_FAMILIES
-from cbm.envs.videos.builtin.source import FRAMES, SIZE
+from cbm.envs.videos.builtin.source import FRAMES, SIZE, TRAINING_FAMILIES, UNSEEN_FAMILIES
 from cbm.envs.videos.cache import cache_dir
 from cbm.envs.videos.clips import ArrayClip
 from cbm.envs.videos.measure import Measures, measure_clip, median, seen

@@ -10,11 +10,13 @@ import zipfile
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
 import pytest
 from PIL import Image
 
-from cbm.envs.videos import open_source
+from cbm.envs.videos import download, open_source
 from cbm.envs.videos.davis import TRAIN, VAL
 from cbm.envs.videos.download import download_davis
 from cbm.errors import CBMError
@@ -103,8 +105,9 @@ def address(server: Server) -> str:
     return f"http://127.0.0.1:{server.server_port}/davis.zip"
 
 
-def fetch(server: Server, destination: Path, **options: object) -> Path:
-    return download_davis(destination, url=address(server), progress=False, **options)  # type: ignore[arg-type]
+def fetch(server: Server, destination: Path, sha256: str | None = None, attempts: int = download.ATTEMPTS) -> Path:
+    with mock.patch.object(download, "ATTEMPTS", attempts):
+        return download_davis(destination, url=address(server), sha256=sha256)
 
 
 def test_success_gives_a_folder_that_opens(server: Server, tmp_path: Path) -> None:
@@ -121,9 +124,9 @@ def test_the_default_destination_is_where_the_source_looks(
 ) -> None:
     monkeypatch.setenv("CBM_CACHE", str(tmp_path))
     monkeypatch.delenv("CBM_DAVIS", raising=False)
-    assert download_davis(url=address(server)) == tmp_path / "davis"  # with the progress bar
+    assert download_davis(url=address(server)) == tmp_path / "davis"
     assert open_source("davis").names("train") == TRAIN
-    download_davis(url=address(server), progress=False)
+    download_davis(url=address(server))
     assert len(server.requests) == 1, "what is complete is not fetched again"
 
 
@@ -178,7 +181,7 @@ def test_a_part_from_another_address_is_not_continued(server: Server, tmp_path: 
     assert "Range" not in server.requests[0]
 
 
-def refused(server: Server, folder: Path, message: str, **options: object) -> None:
+def refused(server: Server, folder: Path, message: str, **options: Any) -> None:
     """It fails with the message, and nothing at all is left behind."""
     folder.mkdir()
     with pytest.raises(CBMError, match=message):
@@ -229,8 +232,9 @@ def test_network_errors_name_the_address(server: Server, tmp_path: Path) -> None
     server.status = 503
     refused(server, tmp_path / "e", r"503.*\(2 attempts\)", attempts=2)
     (tmp_path / "f").mkdir()
-    with pytest.raises(CBMError, match=r"127.0.0.1:9/x.zip: .*Check the network"):
-        download_davis(tmp_path / "f" / "davis", url="http://127.0.0.1:9/x.zip", attempts=1, progress=False)
+    once = mock.patch.object(download, "ATTEMPTS", 1)
+    with once, pytest.raises(CBMError, match=r"127.0.0.1:9/x.zip: .*Check the network"):
+        download_davis(tmp_path / "f" / "davis", url="http://127.0.0.1:9/x.zip")
     with pytest.raises(CBMError, match="must begin with http"):
         download_davis(tmp_path / "f" / "davis", url="file:///etc/passwd")
 

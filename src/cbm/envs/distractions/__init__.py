@@ -9,6 +9,7 @@ from cbm.envs.distractions.background import Background
 from cbm.envs.distractions.base import Distraction, DistractionConfig
 from cbm.envs.distractions.camera import Camera
 from cbm.envs.distractions.color import Color
+from cbm.envs.videos.clips import check_split
 from cbm.errors import CBMError, UnknownChoice
 from cbm.registry import ClassRegistry
 
@@ -58,8 +59,7 @@ def shows_videos(conditions: Conditions) -> bool:
 
 def make_distractions(conditions: Conditions, split: str = "train") -> list[Distraction]:
     """The distractions of these conditions. An option that none of them uses is an error."""
-    if split not in ("train", "unseen"):
-        raise UnknownChoice("split of the videos", split, ("train", "unseen"))
+    check_split(split)
     parts = parts_of(conditions)
     _refuse_useless(conditions, parts)
     difficulty = next((DIFFICULTIES[name] for name in conditions.parts if name in DIFFICULTIES), DIFFICULTIES["easy"])

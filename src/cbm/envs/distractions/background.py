@@ -83,7 +83,7 @@ class Background(Distraction):
         alpha, under = self.config.video_alpha, self._own_sky
         blended = None if under is None else (alpha, zlib.crc32(under.tobytes()))
         frame = (self.config.videos, clip.name, index, blended)  # not the clip itself, which may hold a file open
-        return Sky(frame, lambda side: _recent.get((*frame, side), lambda: _pyramid(clip[index], side, alpha, under)))
+        return Sky(frame, lambda side: _remembered((*frame, side), lambda: _pyramid(clip[index], side, alpha, under)))
 
 
 def _chosen(training: tuple[str, ...], config: DistractionConfig) -> tuple[str, ...]:
@@ -119,24 +119,18 @@ def _pyramid(picture: np.ndarray, side: int, alpha: float, under: np.ndarray | N
     return pyramid(full, side)
 
 
-class _Recent:
-    """The textures shown last, by frame and size."""
-
-    def __init__(self, capacity: int) -> None:
-        self._capacity, self._lock = capacity, Lock()
-        self._kept: OrderedDict[Hashable, list[np.ndarray]] = OrderedDict()
-
-    def get(self, key: Hashable, make: Callable[[], list[np.ndarray]]) -> list[np.ndarray]:
-        with self._lock:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-                return self._kept[key]
-        made = make()
-        with self._lock:
-            self._kept[key] = made
-            while len(self._kept) > self._capacity:
-                self._kept.popitem(last=False)
-        return made
+_recent: OrderedDict[Hashable, list[np.ndarray]] = OrderedDict()  # the textures shown last, by frame and size
+_lock = Lock()
 
 
-_recent = _Recent(CACHED_FRAMES)
+def _remembered(key: Hashable, make: Callable[[], list[np.ndarray]]) -> list[np.ndarray]:
+    with _lock:
+        if key in _recent:
+            _recent.move_to_end(key)
+            return _recent[key]
+    made = make()
+    with _lock:
+        _recent[key] = made
+        while len(_recent) > CACHED_FRAMES:
+            _recent.popitem(last=False)
+    return made

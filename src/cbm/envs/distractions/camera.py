@@ -86,10 +86,7 @@ class Camera(Distraction):
         center = _center_of_mass(scene) if self._tracks else self._center
         target = _looked_at(scene) if self._turns else self._target
         position = center + to_cartesian(self.spherical)
-        if self._steep:
-            rotation = turn_to(self._start[1], target - position)
-        else:
-            rotation = look_along(target - position)
+        rotation = turn_to(self._start[1], target - position) if self._steep else look_along(target - position)
         rotation = rotation @ roll_matrix(self.roll)
         if self._carried:
             now, axes = _pose(scene)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import atexit
 import weakref
 from dataclasses import dataclass
-from functools import cache
 
 import mujoco
 import numpy as np
@@ -39,20 +38,6 @@ MODES: dict[str, Quality] = {
 }
 
 
-_open: weakref.WeakSet[Renderer] = weakref.WeakSet()
-
-
-@cache
-def _close_all_at_exit() -> None:
-    """Called once a context exists, after MuJoCo has registered the handler that ends EGL, so that ours runs first."""
-    atexit.register(_close_all)
-
-
-def _close_all() -> None:
-    for renderer in list(_open):
-        renderer.close()
-
-
 class Renderer:
     """Draws the view of camera `camera_id` of a model. It holds GL memory: call `close()` at the end."""
 
@@ -70,13 +55,11 @@ class Renderer:
                 f"OpenGL ({gl.BACKEND}) could not be started: {error}. Try MUJOCO_GL=osmesa, or: {gl.INSTALL_HINT}"
             ) from error
         self._finalizer = weakref.finalize(self, _free, self._gl, self._context)
-        self._finalizer.atexit = False  # see _close_all_at_exit
-        _open.add(self)
-        _close_all_at_exit()
+        self._finalizer.atexit = False
+        atexit.register(self._finalizer)  # runs before the handler that ends EGL, which MuJoCo has registered by now
         self._sky = SkyTexture(model, self._context, sky_side(quality, max(height, width)))
         self._scene = mujoco.MjvScene(model, maxgeom=1000)
         self._option = mujoco.MjvOption()
-        self._perturb = mujoco.MjvPerturb()
         self._camera = mujoco.MjvCamera()
         self._camera.type = mujoco.mjtCamera.mjCAMERA_FIXED
         self._camera.fixedcamid = camera_id
@@ -94,23 +77,13 @@ class Renderer:
                 rotation = data.cam_xmat[self._camera.fixedcamid].reshape(3, 3)
                 fovy = self._model.cam_fovy[self._camera.fixedcamid]
                 self._sky.show(sky, visible_faces(rotation, fovy, self.width / self.height))
-            self._draw(data)
+            everything = mujoco.mjtCatBit.mjCAT_ALL
+            mujoco.mjv_updateScene(self._model, data, self._option, None, self._camera, everything, self._scene)
+            if self._ground is not None:
+                self._keep_ground_out_of_shadow_pass()
+            mujoco.mjr_render(self._viewport, self._scene, self._context)
+            mujoco.mjr_readPixels(self._pixels, None, self._viewport, self._context)
         return self._pixels[::-1].copy()  # OpenGL's first row is the lowest
-
-    def _draw(self, data: mujoco.MjData) -> None:
-        mujoco.mjv_updateScene(
-            self._model,
-            data,
-            self._option,
-            self._perturb,
-            self._camera,
-            mujoco.mjtCatBit.mjCAT_ALL,
-            self._scene,
-        )
-        if self._ground is not None:
-            self._keep_ground_out_of_shadow_pass()
-        mujoco.mjr_render(self._viewport, self._scene, self._context)
-        mujoco.mjr_readPixels(self._pixels, None, self._viewport, self._context)
 
     def _keep_ground_out_of_shadow_pass(self) -> None:
         # The ground can only shade what has sunk into it: a pixel or two at a foot, now and then. As decoration it is
@@ -132,11 +105,8 @@ class Renderer:
 
 def ground_plane(model: mujoco.MjModel) -> int | None:
     """The id of the geom that the robot stands on. Reacher's walls are planes too, but do not count."""
-    for geom in range(model.ngeom):
-        is_plane = model.geom_type[geom] == mujoco.mjtGeom.mjGEOM_PLANE
-        if is_plane and model.geom(geom).name in ("ground", "floor"):
-            return geom
-    return None
+    planes = np.flatnonzero(model.geom_type == mujoco.mjtGeom.mjGEOM_PLANE).tolist()
+    return next((geom for geom in planes if model.geom(geom).name in ("ground", "floor")), None)
 
 
 def sky_side(quality: Quality, pixels: int) -> int:
@@ -153,12 +123,9 @@ def _new_context(model: mujoco.MjModel, height: int, width: int, quality: Qualit
     size, detail = model.vis.global_, model.vis.quality
     before = (size.offheight, size.offwidth, detail.shadowsize, detail.numslices, detail.numstacks)
     size.offheight, size.offwidth = height, width  # the buffer that is cleared and resolved for every frame
-    if quality.shadow_map is not None:
-        detail.shadowsize = quality.shadow_map
-    if quality.slices is not None:
-        detail.numslices = quality.slices
-    if quality.stacks is not None:
-        detail.numstacks = quality.stacks
+    detail.shadowsize = quality.shadow_map or detail.shadowsize
+    detail.numslices = quality.slices or detail.numslices
+    detail.numstacks = quality.stacks or detail.numstacks
     try:
         context = mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_150)
     finally:

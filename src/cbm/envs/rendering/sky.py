@@ -37,7 +37,8 @@ def pyramid(picture: np.ndarray, side: int) -> list[np.ndarray]:
     levels = [pixels]
     for _ in range(LEVELS - 1):
         levels.append(_halve(levels[-1]))
-    return [np.ascontiguousarray(_bytes(level)[..., :3]) for level in levels]
+    colours = (np.ascontiguousarray(level).view(np.uint8).reshape(*level.shape, 4) for level in levels)
+    return [np.ascontiguousarray(colour[..., :3]) for colour in colours]
 
 
 def _halve(pixels: np.ndarray) -> np.ndarray:
@@ -49,10 +50,6 @@ def _halve(pixels: np.ndarray) -> np.ndarray:
 def _mean(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """(a + b + 1) / 2 for each of four bytes, with no carry between them."""
     return (a | b) - (((a ^ b) >> 1) & 0x7F7F7F7F)
-
-
-def _bytes(pixels: np.ndarray) -> np.ndarray:
-    return np.ascontiguousarray(pixels).view(np.uint8).reshape(*pixels.shape, 4)
 
 
 class SkyTexture:
@@ -118,6 +115,4 @@ def visible_faces(rotation: np.ndarray, fovy: float, aspect: float) -> list[int]
     rays = np.stack([x, y, np.full_like(x, -1.0)], axis=-1).reshape(-1, 3) @ rotation.T
     axes = np.abs(rays).argmax(axis=1)
     ahead = rays[np.arange(len(rays)), axes] > 0
-    return sorted(
-        {FACES[axis][int(positive)] for axis, positive in set(zip(axes.tolist(), ahead.tolist(), strict=True))}
-    )
+    return sorted({FACES[axis][positive] for axis, positive in set(zip(axes.tolist(), ahead.tolist(), strict=True))})

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from difflib import get_close_matches
 from pathlib import Path
 from typing import NamedTuple
 
-from cbm.errors import CBMError
+from PIL import Image, ImageDraw
+
+from cbm.envs.rendering.pictures import picture_grid
+from cbm.errors import CBMError, UnknownChoice
 
 from .builtin import BuiltinSource
-from .clips import SPLITS, VideoSource
+from .clips import SPLITS, Split, VideoSource
 from .davis import LISTS, DavisSource, default_root, find_frames
 from .folder import FolderSource
-from .sheet import contact_sheet as contact_sheet
 
 SOURCES: dict[str, Callable[..., VideoSource]] = {
     "builtin": BuiltinSource,
@@ -22,11 +23,12 @@ SOURCES: dict[str, Callable[..., VideoSource]] = {
     "folder": FolderSource,
 }
 WITHOUT_PATH = {"builtin"}
+LABEL = 12  # pixels under each tile of a contact sheet for the clip's name
 
 
 def open_source(spec: str = "builtin") -> VideoSource:
     """`builtin`, `davis` (in the cache or at `$CBM_DAVIS`), `davis:/path`, or the path of a folder."""
-    name, colon, path = str(spec).partition(":")
+    name, colon, path = spec.partition(":")
     if name in SOURCES:
         if colon and (name in WITHOUT_PATH or not path):
             usage = f"`{name}`, without a path" if name in WITHOUT_PATH else f"`{name}:/path/to/folder`"
@@ -35,23 +37,24 @@ def open_source(spec: str = "builtin") -> VideoSource:
             raise CBMError("video source 'folder' needs a path: `folder:/path/to/folder`.")
         return SOURCES[name](path) if path else SOURCES[name]()
     folder = Path(spec).expanduser()
-    if not folder.exists() and not _looks_like_path(str(spec)):
-        raise CBMError(_unknown(str(spec)))
+    is_path = folder.exists() or spec.startswith((".", "~")) or os.sep in spec or "/" in spec
+    if not is_path:
+        others = ("davis:/path", "folder:/path", "or the path of a folder with videos (such as ./my-videos)")
+        raise UnknownChoice("video source", spec, [*(name for name in SOURCES if name != "folder"), *others])
     return DavisSource(folder) if find_frames(folder) is not None else FolderSource(folder)
 
 
-def _looks_like_path(spec: str) -> bool:
-    return spec.startswith((".", "~")) or os.sep in spec or "/" in spec
-
-
-def _unknown(spec: str) -> str:
-    near = get_close_matches(spec.partition(":")[0], SOURCES, n=1, cutoff=0.5)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
-    choices = ", ".join(name for name in SOURCES if name != "folder")
-    return (
-        f"unknown video source {spec!r}.{hint} Choose from: {choices}, davis:/path, "
-        "or the path of a folder with videos (such as ./my-videos)."
-    )
+def contact_sheet(source: VideoSource, split: Split = "train", columns: int = 10, tile: int = 96) -> Image.Image:
+    """The middle frame of every clip, with its name."""
+    names = source.names(split)
+    clips = [source.clip(name) for name in names]
+    middles = [clip[len(clip) // 2] for clip in clips]
+    sheet = picture_grid(middles, columns, (tile, tile), Image.Resampling.LANCZOS, below=LABEL)
+    pen = ImageDraw.Draw(sheet)
+    for i, name in enumerate(names):
+        x, y = i % columns * tile, i // columns * (tile + LABEL)
+        pen.text((x + 2, y + tile), name.rpartition("/")[2][: tile // 6], fill="black")
+    return sheet
 
 
 class SourceInfo(NamedTuple):

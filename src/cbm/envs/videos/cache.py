@@ -48,9 +48,7 @@ def cached_array(path: Path, make: Callable[[], np.ndarray]) -> np.ndarray:
 def _open(path: Path) -> np.ndarray | None:
     """None if there is no complete file."""
     try:
-        if not _intact(path):
-            return None
-        frames = np.load(path, mmap_mode="r", allow_pickle=False)
+        return np.load(path, mmap_mode="r", allow_pickle=False) if _intact(path) else None
     except FileNotFoundError:
         return None
     except PermissionError as error:
@@ -59,8 +57,6 @@ def _open(path: Path) -> np.ndarray | None:
         if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
             raise CBMError(f"cannot open {path}: too many open files. Raise the limit: ulimit -n 4096.") from error
         return None
-    whole = isinstance(frames, np.ndarray) and frames.dtype == np.uint8 and frames.ndim == 4 and len(frames) > 0
-    return frames if whole and frames.shape[3] == 3 else None
 
 
 def _intact(path: Path) -> bool:

@@ -28,25 +28,18 @@ from .davis import FRAMES, LISTS, DavisSource, default_root, find_frames
 DAVIS_URL = "https://data.vision.ee.ethz.ch/csergi/share/davis/DAVIS-2017-trainval-480p.zip"
 BLOCK = 1 << 18
 ATTEMPTS = 5  # in a row without progress before we give up; an interrupted transfer continues where it stopped
+TIMEOUT = 30.0  # seconds
 NETWORK_ERRORS = (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError, ssl.SSLError)
 AGAIN = "What has arrived is kept: run the same command again to continue."
 
 
-def download_davis(
-    destination: Path | str | None = None,
-    *,
-    url: str = DAVIS_URL,
-    sha256: str | None = None,
-    progress: bool = True,
-    attempts: int = ATTEMPTS,
-    timeout: float = 30.0,
-) -> Path:
+def download_davis(destination: Path | None = None, *, url: str = DAVIS_URL, sha256: str | None = None) -> Path:
     """Download, verify and unpack DAVIS-2017 into `destination` (default: where the source `davis` looks).
 
     `sha256` is compared when given. Always checked: every file's CRC-32 in the archive, that no member leaves the
     destination, and that all 90 videos are there. The destination appears only when everything is right.
     """
-    destination = default_root() if destination is None else Path(destination).expanduser()
+    destination = default_root() if destination is None else destination.expanduser()
     if _complete(destination):
         return destination
     if destination.exists() and not (destination.is_dir() and not any(destination.iterdir())):
@@ -56,9 +49,8 @@ def download_davis(
     part = destination.with_name(destination.name + ".zip.part")
     try:
         destination.parent.mkdir(parents=True, exist_ok=True)
-        columns = (*Progress.get_default_columns(), DownloadColumn(), TransferSpeedColumn())
-        with Progress(*columns, disable=not progress) as bar:
-            _fetch(url, part, bar, attempts, timeout)
+        with Progress(*Progress.get_default_columns(), DownloadColumn(), TransferSpeedColumn()) as bar:
+            _fetch(url, part, bar)
             try:
                 _check_sum(part, sha256)
                 _unpack(part, destination, bar)
@@ -96,16 +88,16 @@ def _notes(part: Path) -> Path:
     return part.with_name(part.name + ".from")
 
 
-def _fetch(url: str, part: Path, bar: Progress, attempts: int, timeout: float) -> None:
+def _fetch(url: str, part: Path, bar: Progress) -> None:
     """Bring `part` to its full length, continuing from what is there."""
     task = bar.add_task("downloading", total=None)
     failures, why = 0, ""
-    while failures < attempts:
+    while failures < ATTEMPTS:
         if failures:
             time.sleep(min(2.0 ** (failures - 3), 10.0))
         before = _size(part)
         try:
-            if _transfer(url, part, bar, task, timeout):
+            if _transfer(url, part, bar, task):
                 return
             why = "the connection was lost"
         except urllib.error.HTTPError as error:
@@ -115,14 +107,14 @@ def _fetch(url: str, part: Path, bar: Progress, attempts: int, timeout: float) -
         except NETWORK_ERRORS as error:
             why = str(getattr(error, "reason", error)) or type(error).__name__
         failures = 0 if _size(part) > before else failures + 1
-    raise CBMError(f"cannot download {url}: {why} ({attempts} attempts). Check the network. {AGAIN}")
+    raise CBMError(f"cannot download {url}: {why} ({ATTEMPTS} attempts). Check the network. {AGAIN}")
 
 
 def _size(part: Path) -> int:
     return part.stat().st_size if part.exists() else 0
 
 
-def _transfer(url: str, part: Path, bar: Progress, task: TaskID, timeout: float) -> bool:
+def _transfer(url: str, part: Path, bar: Progress, task: TaskID) -> bool:
     """One request. True if the file is complete, False if the connection was lost."""
     origin, _, version = _notes(part).read_text().partition("\n") if _notes(part).exists() else ("", "", "")
     have = _size(part) if origin == url else 0
@@ -132,7 +124,7 @@ def _transfer(url: str, part: Path, bar: Progress, task: TaskID, timeout: float)
         if version:
             request.add_header("If-Range", version)  # a server whose file has changed sends it from the start
     try:
-        response = urllib.request.urlopen(request, timeout=timeout)
+        response = urllib.request.urlopen(request, timeout=TIMEOUT)
     except urllib.error.HTTPError as error:
         if error.code != 416:
             raise
@@ -226,9 +218,7 @@ def _need_all_videos(top: Path) -> None:
     if find_frames(top) is None:
         raise BadArchive(f"the archive has no {FRAMES.as_posix()} folder: this is not DAVIS-2017 480p. It was deleted.")
     source = DavisSource(top)
-    missing = [name for split in LISTS for name in source.missing(split)]
-    empty = [name for split in LISTS for name in LISTS[split] if name not in missing and not source.files(name)]
-    if lacking := missing + empty:
+    if lacking := [name for names in LISTS.values() for name in names if not source.files(name)]:
         raise BadArchive(
             f"the archive is not all of DAVIS-2017: {len(lacking)} of 90 videos are missing "
             f"({', '.join(lacking[:3])}, ...). It was deleted; check the address."

@@ -53,8 +53,6 @@ def median(rows: list[Measures]) -> Measures:
 
 def measure_clip(clip: Clip, *, apart: int = APART) -> Measures:
     """`apart` is the number of frames between those that are compared; 1 if the source keeps only every third frame."""
-    if apart < 1:
-        raise CBMError(f"apart must be at least 1 frame; got {apart}.")
     if len(clip) <= apart:
         raise CBMError(f"the clip {clip.name!r} has {len(clip)} frames, too few to compare those {apart} apart.")
     places = np.unique(np.linspace(0, len(clip) - 1 - apart, LOOKED_AT).astype(int)).tolist()

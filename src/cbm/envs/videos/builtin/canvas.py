@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
-from .paint import LOW, PAN, SPAN, SWAY, Array, smooth
+from .paint import LOW, PAN, SPAN, SWAY, Array, crop, smooth
 
 MARGIN = SWAY + 0.14  # of a layer beyond the picture, for a camera that sways and tilts
 
 Point = tuple[float, float]  # (y, x), in units: see `paint.LOW`
-Shader = Callable[[Array, Array], tuple[Array, Array]]  # offsets dy, dx from the centre -> coverage, colour
+
+
+def blend(pixels: Array, coverage: Array, paint: Array) -> None:
+    """Paint over pixels (h, w, 3 or 4) with a coverage (h, w) in [0, 1]."""
+    coverage = coverage[..., None]
+    pixels *= 1.0 - coverage
+    pixels[..., :3] += coverage * paint
+    pixels[..., 3:] += coverage
 
 
 class Canvas:
@@ -41,25 +48,16 @@ class Canvas:
     def right(self) -> float:
         return self.left + self.pixels.shape[1] / self.unit
 
-    def shade(self, y: float, x: float, reach_y: float, reach_x: float, shader: Shader, *, light: bool = False) -> None:
-        """Paint what `shader` says within the box (y, x) +- reach; `light` is added, not painted over."""
+    def around(self, y: float, x: float, reach_y: float, reach_x: float) -> tuple[Array, Array, Array]:
+        """The pixels (h, w, 3 or 4) of the box (y, x) +- reach, and their offsets dy (h, 1), dx (1, w) from (y, x)."""
         y, x = y - self.top, x - self.left
         unit, (height, width) = self.unit, self.pixels.shape[:2]
-        top, bottom = max(0, math.floor((y - reach_y) * unit)), min(height, math.ceil((y + reach_y) * unit) + 1)
-        left, right = max(0, math.floor((x - reach_x) * unit)), min(width, math.ceil((x + reach_x) * unit) + 1)
-        if top >= bottom or left >= right:
-            return
+        top, left = max(0, math.floor((y - reach_y) * unit)), max(0, math.floor((x - reach_x) * unit))
+        bottom = max(top, min(height, math.ceil((y + reach_y) * unit) + 1))
+        right = max(left, min(width, math.ceil((x + reach_x) * unit) + 1))
         dy = ((np.arange(top, bottom, dtype=np.float32) + 0.5) * (1.0 / unit) - y)[:, None]
         dx = ((np.arange(left, right, dtype=np.float32) + 0.5) * (1.0 / unit) - x)[None, :]
-        coverage, paint = shader(dy, dx)
-        view, coverage = self.pixels[top:bottom, left:right], coverage[..., None]
-        if light:
-            view[..., :3] += coverage * paint
-            return
-        view *= 1.0 - coverage
-        view[..., :3] += coverage * paint
-        if view.shape[2] == 4:
-            view[..., 3:] += coverage
+        return self.pixels[top:bottom, left:right], dy, dx
 
     def disc(
         self,
@@ -74,80 +72,61 @@ class Canvas:
     ) -> None:
         """A disc, or an ellipse `tall` times as high as wide. `soft`: the part of the radius that fades out."""
         edge = max(soft, 1.5 / (self.unit * max(radius * min(tall, 1.0), 1e-4)))
-
-        def shader(dy: Array, dx: Array) -> tuple[Array, Array]:
-            dy = dy * (1.0 / tall)
-            r = np.sqrt(dy * dy + dx * dx) * (1.0 / radius)
-            return alpha * (1.0 - smooth(1.0 - edge, 1.0 + min(edge, 0.5), r)), paint
-
-        self.shade(y, x, 1.5 * radius * tall, 1.5 * radius, shader)
+        view, dy, dx = self.around(y, x, 1.5 * radius * tall, 1.5 * radius)
+        dy = dy * (1.0 / tall)
+        r = np.sqrt(dy * dy + dx * dx) * (1.0 / radius)
+        blend(view, alpha * (1.0 - smooth(1.0 - edge, 1.0 + min(edge, 0.5), r)), paint)
 
     def line(self, start: Point, end: Point, width: float, paint: Array, alpha: float = 1.0) -> None:
         """A stroke with round ends."""
         cy, cx = 0.5 * (start[0] + end[0]), 0.5 * (start[1] + end[1])
         hy, hx = 0.5 * (end[0] - start[0]), 0.5 * (end[1] - start[1])
         square = max(hy * hy + hx * hx, 1e-9)
-
-        def shader(dy: Array, dx: Array) -> tuple[Array, Array]:
-            along = np.clip((dy * hy + dx * hx) * (1.0 / square), -1.0, 1.0)
-            oy, ox = dy - along * hy, dx - along * hx
-            inside = 0.5 * width - np.sqrt(oy * oy + ox * ox)
-            return alpha * np.clip(0.5 + inside * self.unit, 0.0, 1.0), paint
-
-        self.shade(cy, cx, abs(hy) + width, abs(hx) + width, shader)
+        view, dy, dx = self.around(cy, cx, abs(hy) + width, abs(hx) + width)
+        along = np.clip((dy * hy + dx * hx) * (1.0 / square), -1.0, 1.0)
+        oy, ox = dy - along * hy, dx - along * hx
+        inside = 0.5 * width - np.sqrt(oy * oy + ox * ox)
+        blend(view, alpha * np.clip(0.5 + inside * self.unit, 0.0, 1.0), paint)
 
     def polygon(self, points: Sequence[Point], paint: Array) -> None:
         """A convex polygon."""
         ys, xs = [p[0] for p in points], [p[1] for p in points]
         cy, cx = 0.5 * (min(ys) + max(ys)), 0.5 * (min(xs) + max(xs))
-
-        def shader(dy: Array, dx: Array) -> tuple[Array, Array]:
-            inside = np.full((len(dy), dx.shape[1]), 1.0, np.float32)
-            my, mx = sum(ys) / len(ys) - cy, sum(xs) / len(xs) - cx
-            for (y0, x0), (y1, x1) in zip(points, [*points[1:], points[0]], strict=True):
-                ny, nx = x1 - x0, y0 - y1
-                length = math.sqrt(ny * ny + nx * nx)
-                if length < 1e-9:
-                    continue
-                ny, nx = ny / length, nx / length
-                offset = (y0 - cy) * ny + (x0 - cx) * nx
-                if my * ny + mx * nx < offset:
-                    ny, nx, offset = -ny, -nx, -offset
-                inside = np.minimum(inside, dy * ny + dx * nx - offset)
-            return np.clip(0.5 + inside * self.unit, 0.0, 1.0), paint
-
-        self.shade(cy, cx, max(ys) - cy + 2.0 / self.unit, max(xs) - cx + 2.0 / self.unit, shader)
+        view, dy, dx = self.around(cy, cx, max(ys) - cy + 2.0 / self.unit, max(xs) - cx + 2.0 / self.unit)
+        inside = np.full(view.shape[:2], 1.0, np.float32)
+        my, mx = sum(ys) / len(ys) - cy, sum(xs) / len(xs) - cx
+        for (y0, x0), (y1, x1) in zip(points, [*points[1:], points[0]], strict=True):
+            ny, nx = x1 - x0, y0 - y1
+            length = math.sqrt(ny * ny + nx * nx)
+            if length < 1e-9:
+                continue
+            ny, nx = ny / length, nx / length
+            offset = (y0 - cy) * ny + (x0 - cx) * nx
+            if my * ny + mx * nx < offset:
+                ny, nx, offset = -ny, -nx, -offset
+            inside = np.minimum(inside, dy * ny + dx * nx - offset)
+        blend(view, np.clip(0.5 + inside * self.unit, 0.0, 1.0), paint)
 
     def box(self, y: float, x: float, height: float, width: float, paint: Array, alpha: float = 1.0) -> None:
         """A rectangle with the corner (y, x) at its upper left."""
         hy, hx = 0.5 * height, 0.5 * width
+        view, dy, dx = self.around(y + hy, x + hx, hy + 1.0 / self.unit, hx + 1.0 / self.unit)
+        inside = np.minimum(hy - np.abs(dy), hx - np.abs(dx))
+        blend(view, alpha * np.clip(0.5 + inside * self.unit, 0.0, 1.0), paint)
 
-        def shader(dy: Array, dx: Array) -> tuple[Array, Array]:
-            inside = np.minimum(hy - np.abs(dy), hx - np.abs(dx))
-            return alpha * np.clip(0.5 + inside * self.unit, 0.0, 1.0), paint
-
-        self.shade(y + hy, x + hx, hy + 1.0 / self.unit, hx + 1.0 / self.unit, shader)
-
-    def glow(self, y: float, x: float, radius: float, light: Array, strength: float = 1.0) -> None:
+    def glow(self, y: float, x: float, radius: float, light: Array, strength: float) -> None:
         """Light added around a point."""
-
-        def shader(dy: Array, dx: Array) -> tuple[Array, Array]:
-            fade = np.maximum(1.0 - (dy * dy + dx * dx) * (1.0 / (radius * radius)), 0.0)
-            return strength * fade * fade, light
-
-        self.shade(y, x, radius, radius, shader, light=True)
+        view, dy, dx = self.around(y, x, radius, radius)
+        fade = np.maximum(1.0 - (dy * dy + dx * dx) * (1.0 / (radius * radius)), 0.0)
+        view[..., :3] += (strength * fade * fade)[..., None] * light
 
     def block(self, y: float, x: float, height: float, width: float, paint: Array) -> None:
         """An opaque rectangle of whole pixels: much faster than `box`."""
-        unit, (rows, columns) = self.unit, self.pixels.shape[:2]
-        top, left = round((y - self.top) * unit), round((x - self.left) * unit)
-        bottom, right = max(top + 1, round((y + height - self.top) * unit)), round((x + width - self.left) * unit)
-        top, left, bottom, right = max(top, 0), max(left, 0), min(bottom, rows), min(max(right, left + 1), columns)
-        if top < bottom and left < right:
-            view = self.pixels[top:bottom, left:right]
-            view[..., :3] = paint
-            if view.shape[2] == 4:
-                view[..., 3] = 1.0
+        top, left = round((y - self.top) * self.unit), round((x - self.left) * self.unit)
+        bottom = max(top + 1, round((y + height - self.top) * self.unit))
+        right = max(left + 1, round((x + width - self.left) * self.unit))
+        view = self.pixels[max(top, 0) : max(bottom, 0), max(left, 0) : max(right, 0)]
+        view[..., :3], view[..., 3:] = paint, 1.0
 
     def roughen(self, grain: Array, strength: float) -> None:
         """Give a layer's surfaces a texture: `grain` in [0, 1] makes them darker and lighter."""
@@ -161,24 +140,14 @@ class Canvas:
 
     def stamp(self, sprite: Canvas, y: float, x: float) -> None:
         """Lay a sprite over this at the whole pixel next to (y, x)."""
-        rows, columns = sprite.pixels.shape[:2]
+        (rows, columns), (height, width) = sprite.pixels.shape[:2], self.pixels.shape[:2]
         top = round((y - self.top) * self.unit) - rows // 2
         left = round((x - self.left) * self.unit) - columns // 2
-        part = sprite.pixels[
-            max(0, -top) : self.pixels.shape[0] - top if top + rows > self.pixels.shape[0] else rows,
-            max(0, -left) : self.pixels.shape[1] - left if left + columns > self.pixels.shape[1] else columns,
-        ]
-        if part.shape[0] and part.shape[1] and top < self.pixels.shape[0] and left < self.pixels.shape[1]:
-            top, left = max(top, 0), max(left, 0)
-            view = self.pixels[top : top + part.shape[0], left : left + part.shape[1]]
-            view *= 1.0 - part[..., 3:]
-            view += part[..., : view.shape[2]]
+        part = sprite.pixels[max(-top, 0) : max(height - top, 0), max(-left, 0) : max(width - left, 0)]
+        view = self.pixels[max(top, 0) : max(top + rows, 0), max(left, 0) : max(left + columns, 0)]
+        Canvas(view, self.unit).lay(part)
 
     def view(self, dy: float, dx: float, size: int) -> Array:
         """What a camera that moved by (dy, dx) sees, to the next whole pixel."""
         row, column = round((LOW + dy - self.top) * self.unit), round((LOW + dx - self.left) * self.unit)
-        part = self.pixels[max(row, 0) : row + size, max(column, 0) : column + size]
-        if part.shape[0] < size or part.shape[1] < size:
-            rows, columns = np.arange(row, row + size), np.arange(column, column + size)
-            part = self.pixels.take(rows, axis=0, mode="clip").take(columns, axis=1, mode="clip")
-        return part
+        return crop(self.pixels, row, column, size, "clip")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .canvas import Canvas, Shader
+from .canvas import Canvas
 from .landscape import bush, ridge_layer
 from .paint import *
 
@@ -26,10 +26,8 @@ def bokeh(rng: Rng, look: int, frames: int, size: int) -> Array:
         depth = between(rng, 0.0, 1.0)
         radius = 0.02 + 0.07 * depth * depth
         paint = tint(rng, colour(pick(rng, lamps)), 0.25) * between(rng, 0.4, 1.0)
-        disc = Canvas.sprite(1.1 * radius, 1.1 * radius, unit)
-        disc.shade(0.0, 0.0, 1.1 * radius, 1.1 * radius, _aperture(unit, radius, paint), light=True)
         place = (between(rng, LOW, HIGH), between(rng, 0.0, SPAN + 0.4))
-        lights.append((disc, place, depth, between(rng, 0.0, 1.0), between(rng, 0.5, 2.0)))
+        lights.append((_aperture(unit, radius, paint), place, depth, between(rng, 0.0, 1.0), between(rng, 0.5, 2.0)))
     glass = Canvas.layer(unit)
     for _ in range(2600):
         _drop(rng, glass, lamps, sky)
@@ -41,7 +39,8 @@ def bokeh(rng: Rng, look: int, frames: int, size: int) -> Array:
         canvas = Canvas(cut(ground, 0.3 * dy, 0.5 * dx, size).copy(), unit)
         for disc, (y0, x0), depth, phase, rate in lights:
             x = (x0 - dx * (0.6 + 1.2 * depth)) % (SPAN + 0.4) + LOW - 0.2
-            _add(canvas, disc, y0 - dy, x, 0.75 + 0.25 * wave(rate * t + phase))
+            strength = 0.75 + 0.25 * wave(rate * t + phase)
+            canvas.stamp(Canvas(disc.pixels * strength, unit), y0 - dy, x)
         for x0, wide in posts:
             x = (x0 - 2.2 * dx - LOW + 0.2) % (SPAN + 0.4) + LOW - 0.2
             canvas.box(LOW, x, SPAN, wide, colour(sky[0]) * 0.5, 0.9)
@@ -50,11 +49,6 @@ def bokeh(rng: Rng, look: int, frames: int, size: int) -> Array:
         return canvas.pixels
 
     return film(frames, size, draw)
-
-
-def _add(canvas: Canvas, light: Canvas, y: float, x: float, strength: float) -> None:
-    """A sprite of light, added."""
-    canvas.stamp(Canvas(light.pixels * strength, light.unit, light.top, light.left), y, x)
 
 
 def _drop(rng: Rng, glass: Canvas, lamps: tuple[str, ...], sky: tuple[str, ...]) -> None:
@@ -68,15 +62,14 @@ def _drop(rng: Rng, glass: Canvas, lamps: tuple[str, ...], sky: tuple[str, ...])
         glass.block(y - 0.5 * size, x - 0.2 * size, 0.4 * size, 0.4 * size, colour("ffffff"))
 
 
-def _aperture(unit: float, radius: float, light: Array) -> Shader:
-    """What a lens makes of a point: an even disc with a slightly brighter rim."""
-
-    def shader(dy: Array, dx: Array) -> tuple[Array, Array]:
-        r = np.sqrt(dy * dy + dx * dx) * (1.0 / radius)
-        edge = np.clip((1.0 - r) * (radius * unit) + 0.5, 0.0, 1.0)
-        return edge * (0.6 + 0.4 * r * r), light
-
-    return shader
+def _aperture(unit: float, radius: float, light: Array) -> Canvas:
+    """What a lens makes of a point: an even disc with a slightly brighter rim. It covers nothing, only adds light."""
+    disc = Canvas.sprite(1.1 * radius, 1.1 * radius, unit)
+    view, dy, dx = disc.around(0.0, 0.0, 1.1 * radius, 1.1 * radius)
+    r = np.sqrt(dy * dy + dx * dx) * (1.0 / radius)
+    edge = np.clip((1.0 - r) * (radius * unit) + 0.5, 0.0, 1.0)
+    view[..., :3] += (edge * (0.6 + 0.4 * r * r))[..., None] * light
+    return disc
 
 
 TIMES = (  # sky, far ... near walls, lit window, share of windows lit

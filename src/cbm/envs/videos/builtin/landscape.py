@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .canvas import Canvas, Shader
+from .canvas import Canvas, blend
 from .paint import *
 
 SKIES = (  # zenith ... horizon, lit cloud, cloud's shadow
@@ -194,31 +194,24 @@ def balloons(rng: Rng, look: int, frames: int, size: int) -> Array:
 
 
 def _balloon(unit: float, radius: float, stripes: list[Array], gores: int, turn: float) -> Canvas:
+    """Ropes, a basket, and a drop-shaped envelope whose gores turn about its axis."""
     sprite = Canvas.sprite(2.05 * radius, 1.15 * radius, unit)
     for side in (-0.55, 0.55):
         sprite.line((0.8 * radius, side * radius), (1.75 * radius, 0.1 * side * radius), 0.006, colour("30201a"))
     sprite.box(1.75 * radius, -0.13 * radius, 0.24 * radius, 0.26 * radius, colour("5b3a1e"))
-    sprite.shade(0.0, 0.0, 1.4 * radius, 1.1 * radius, _envelope(unit, radius, stripes, gores, turn))
+    view, dy, dx = sprite.around(0.0, 0.0, 1.4 * radius, 1.1 * radius)
+    v, u = dy * (1.0 / radius), dx * (1.0 / radius)
+    lower = np.maximum(v, 0.0)
+    across = np.maximum(1.0 - lower * lower * 0.45 - lower * 0.12, 0.3)
+    v = v * (1.0 - 0.25 * smooth(0.0, 1.3, v))
+    w = u / (across * np.sqrt(np.maximum(1.0 - v * v, 1e-3)))
+    inside = 1.0 - np.sqrt(v * v + (u / across) * (u / across))
+    # the angle around the axis, asin(w) / pi to a few per cent
+    angle = np.clip(w, -1.0, 1.0)
+    angle = 0.5 * angle * (0.64 + 0.36 * angle * angle)
+    place = (angle + 8.0 + turn) * (2.0 * gores)
+    stripe = np.floor(place).astype(np.int64) % len(stripes)
+    seam = 0.75 + 0.25 * smooth(0.0, 0.2, place - np.floor(place))
+    light = np.clip(0.78 - 0.4 * u - 0.3 * v, 0.25, 1.15) * seam
+    blend(view, np.clip(0.5 + inside * (radius * unit), 0.0, 1.0), np.stack(stripes)[stripe] * light[..., None])
     return sprite
-
-
-def _envelope(unit: float, radius: float, stripes: list[Array], gores: int, turn: float) -> Shader:
-    """A drop-shaped balloon whose gores turn about its axis."""
-
-    def shader(dy: Array, dx: Array) -> tuple[Array, Array]:
-        v, u = dy * (1.0 / radius), dx * (1.0 / radius)
-        lower = np.maximum(v, 0.0)
-        across = np.maximum(1.0 - lower * lower * 0.45 - lower * 0.12, 0.3)
-        v = v * (1.0 - 0.25 * smooth(0.0, 1.3, v))
-        w = u / (across * np.sqrt(np.maximum(1.0 - v * v, 1e-3)))
-        inside = 1.0 - np.sqrt(v * v + (u / across) * (u / across))
-        # the angle around the axis, asin(w) / pi to a few per cent
-        angle = np.clip(w, -1.0, 1.0)
-        angle = 0.5 * angle * (0.64 + 0.36 * angle * angle)
-        place = (angle + 8.0 + turn) * (2.0 * gores)
-        stripe = np.floor(place).astype(np.int64) % len(stripes)
-        seam = 0.75 + 0.25 * smooth(0.0, 0.2, place - np.floor(place))
-        light = np.clip(0.78 - 0.4 * u - 0.3 * v, 0.25, 1.15) * seam
-        return np.clip(0.5 + inside * (radius * unit), 0.0, 1.0), np.stack(stripes)[stripe] * light[..., None]
-
-    return shader

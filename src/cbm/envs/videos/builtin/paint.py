@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar, overload
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
 T = TypeVar("T")
 Array = np.ndarray
+Number = TypeVar("Number", float, np.ndarray)
 Rng = np.random.Generator
 
 FRAMES_PER_UNIT = 60  # frames of clip time 1
@@ -44,11 +45,7 @@ def by_look(look: int, choices: Sequence[T]) -> T:
     return choices[look % len(choices)]
 
 
-@overload
-def wave(turns: float) -> float: ...
-@overload
-def wave(turns: Array) -> Array: ...
-def wave(turns: float | Array) -> float | Array:
+def wave(turns: Number) -> Number:
     """sin(2 pi turns) to about 0.1 %, by a polynomial."""
     t: Any = turns - (np.floor(turns + 0.5) if isinstance(turns, np.ndarray) else math.floor(turns + 0.5))
     p = t * (8.0 - 16.0 * abs(t))
@@ -82,10 +79,8 @@ def spread(lattice: Array, length: int) -> Array:
     f = (t - i.astype(np.float32)).reshape(-1, *[1] * (lattice.ndim - 1))
     f2, f3, g = f * f, f * f * f, 1.0 - f
     weights = (g * g * g, 3.0 * f3 - 6.0 * f2 + 4.0, 3.0 * (f + f2 - f3) + 1.0, f3)
-    total = weights[0] * lattice[(i - 1) % n]
-    for k in (1, 2, 3):
-        total += weights[k] * lattice[(i + k - 1) % n]
-    return total * (1.0 / 6.0)
+    a, b, c, d = (weight * lattice[(i + k) % n] for k, weight in enumerate(weights, -1))
+    return (a + b + c + d) * (1.0 / 6.0)
 
 
 def stretch(values: Array) -> Array:
@@ -94,27 +89,22 @@ def stretch(values: Array) -> Array:
     return (values - low) * (1.0 / max(high - low, 1e-6))
 
 
-def noise(rng: Rng, cells: int | tuple[int, int], shape: tuple[int, int], octaves: int = 5, gain: float = 0.5) -> Array:
-    """Value noise in [0, 1], (H, W) and periodic: `octaves` grids of random values, each twice as fine."""
-    rows, columns = (cells, cells) if isinstance(cells, int) else cells
-    total, weight = np.zeros(shape, np.float32), 1.0
+def texture(rng: Rng, size: int, per_unit: float | tuple[float, float], octaves: int = 8, gain: float = 0.72) -> Array:
+    """Periodic value noise in [0, 1] over a square of TEXTURE units, (2 size, 2 size).
+
+    `octaves` grids of random values: `per_unit` bumps to a unit, then each twice as fine, down to the pixels. With a
+    gain of 0.72 the power falls with the third power of the frequency, about as in photographs.
+    """
+    bumps, side = per_unit if isinstance(per_unit, tuple) else (per_unit, per_unit), 2 * size
+    rows, columns = (max(2, round(number * TEXTURE)) for number in bumps)
+    total, weight = np.zeros((side, side), np.float32), 1.0
     for _ in range(octaves):
         lattice = rng.random((rows, columns), dtype=np.float32)
-        total += weight * spread(spread(lattice, shape[0]).T, shape[1]).T
-        if rows == shape[0] and columns == shape[1]:
+        total += weight * spread(spread(lattice, side).T, side).T
+        if rows == columns == side:
             break
-        rows, columns, weight = min(2 * rows, shape[0]), min(2 * columns, shape[1]), weight * gain
+        rows, columns, weight = min(2 * rows, side), min(2 * columns, side), weight * gain
     return stretch(total)
-
-
-def texture(rng: Rng, size: int, per_unit: float | tuple[float, float], octaves: int = 8, gain: float = 0.72) -> Array:
-    """Noise over a square of TEXTURE units: `per_unit` bumps to a unit, then finer down to the pixels.
-
-    With a gain of 0.72 the power falls with the third power of the frequency, about as in photographs.
-    """
-    rows, columns = (per_unit, per_unit) if isinstance(per_unit, int | float) else per_unit
-    cells = (max(2, round(rows * TEXTURE)), max(2, round(columns * TEXTURE)))
-    return noise(rng, cells, (2 * size, 2 * size), octaves, gain)
 
 
 def patchy(rng: Rng, size: int, values: Array) -> Array:
@@ -133,7 +123,7 @@ def contrast(values: Array, strength: float) -> Array:
     return np.clip(0.5 + strength * (values - 0.5), 0.0, 1.0)
 
 
-def noise_line(rng: Rng, cells: int, length: int, octaves: int = 6, gain: float = 0.5) -> Array:
+def noise_line(rng: Rng, cells: int, length: int, octaves: int, gain: float) -> Array:
     """The same along a line, (length,): ridges, kerbs, outlines."""
     total, weight = np.zeros(length, np.float32), 1.0
     for _ in range(octaves):
@@ -142,14 +132,19 @@ def noise_line(rng: Rng, cells: int, length: int, octaves: int = 6, gain: float 
     return stretch(total)
 
 
+def crop(pixels: Array, row: int, column: int, size: int, mode: Literal["wrap", "clip"]) -> Array:
+    """`size` x `size` pixels; beyond the edge they repeat (wrap), or the last one does (clip)."""
+    if 0 <= row <= pixels.shape[0] - size and 0 <= column <= pixels.shape[1] - size:
+        return pixels[row : row + size, column : column + size]
+    rows, columns = np.arange(row, row + size), np.arange(column, column + size)
+    return pixels.take(rows, axis=0, mode=mode).take(columns, axis=1, mode=mode)
+
+
 def window(texture: Array, top: float, left: float, size: int) -> Array:
     """`size` x `size` pixels of a texture from a place between pixels; beyond its edge it repeats."""
     row, column = math.floor(top), math.floor(left)
     fy, fx = top - row, left - column
-    part = texture[max(row, 0) : row + size + 1, max(column, 0) : column + size + 1]
-    if row < 0 or column < 0 or part.shape[0] <= size or part.shape[1] <= size:
-        rows, columns = np.arange(row, row + size + 1), np.arange(column, column + size + 1)
-        part = texture.take(rows, axis=0, mode="wrap").take(columns, axis=1, mode="wrap")
+    part = crop(texture, row, column, size + 1, "wrap")
     part = part[:-1] + (part[1:] - part[:-1]) * fy
     return part[:, :-1] + (part[:, 1:] - part[:, :-1]) * fx
 
@@ -157,11 +152,7 @@ def window(texture: Array, top: float, left: float, size: int) -> Array:
 def cut(texture: Array, dy: float, dx: float, size: int) -> Array:
     """`size` x `size` pixels of a periodic texture, moved by (dy, dx) units to the next pixel: fast and sharp."""
     unit, (height, width) = size / SPAN, texture.shape[:2]
-    row, column = round(dy * unit) % height, round(dx * unit) % width
-    if row + size <= height and column + size <= width:
-        return texture[row : row + size, column : column + size]
-    rows, columns = np.arange(row, row + size), np.arange(column, column + size)
-    return texture.take(rows, axis=0, mode="wrap").take(columns, axis=1, mode="wrap")
+    return crop(texture, round(dy * unit) % height, round(dx * unit) % width, size, "wrap")
 
 
 def warp(texture: Array, y: Array, x: Array) -> Array:
@@ -195,8 +186,7 @@ def slope(height: Array, dy: int = 2, dx: int = 2) -> Array:
 
 def colour(code: str) -> Array:
     """A hex colour such as "ffcc88" as float32 RGB in [0, 1]."""
-    values = [int(code[i : i + 2], 16) / 255.0 for i in (0, 2, 4)]
-    return np.array(values, np.float32)
+    return np.array([value / 255.0 for value in bytes.fromhex(code)], np.float32)
 
 
 def tint(rng: Rng, base: Array, amount: float) -> Array:

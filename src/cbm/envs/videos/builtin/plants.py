@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .canvas import MARGIN, Canvas, Shader
+from .canvas import MARGIN, Canvas, blend
 from .paint import *
 
 GREENS = (  # ground, leaves, flowers, sun
@@ -28,7 +28,7 @@ def foliage(rng: Rng, look: int, frames: int, size: int) -> Array:
             long = (0.045 + 0.035 * near) * between(rng, 0.7, 1.3)
             paint = tint(rng, colour(pick(rng, greens)), 0.45) * (0.5 + 0.28 * near)
             place = (between(rng, layer.top, layer.top + SPAN + 2 * MARGIN), between(rng, layer.left, layer.right))
-            layer.shade(*place, long, long, _leaf(unit, long, paint, between(rng, 0.0, 1.0)))
+            _leaf(layer, *place, long, paint, between(rng, 0.0, 1.0))
             if rng.random() < 0.12:
                 _flower(rng, layer, *place, 0.45 * long, colour(pick(rng, flowers)))
         layer.roughen(patchy(rng, size, contrast(texture(rng, size, 20.0, gain=0.95), 1.6)), 0.45)
@@ -60,20 +60,17 @@ def _sway(sheet: Canvas, dy: float, dx: float, reach: float, turns: float, size:
     return np.moveaxis(windows[lines, first], 1, 2)
 
 
-def _leaf(unit: float, long: float, paint: Array, turn: float) -> Shader:
+def _leaf(layer: Canvas, y: float, x: float, long: float, paint: Array, turn: float) -> None:
     """A pointed leaf with a midrib, veins, and one half in shade."""
     c, s = wave(turn + 0.25), wave(turn)
-
-    def shader(dy: Array, dx: Array) -> tuple[Array, Array]:
-        u, v = (dx * c + dy * s) * (1.0 / long), (dy * c - dx * s) * (1.0 / long)
-        half = 0.42 * np.maximum(1.0 - u * u, 0.0) * (1.0 - 0.3 * u)
-        cover = np.clip(0.5 + (half - np.abs(v)) * (long * unit), 0.0, 1.0) * (np.abs(u) < 1.0)
-        rib = 1.0 - smooth(0.03, 0.09, np.abs(v))
-        veins = smooth(0.4, 0.9, wave(3.0 * (u - np.abs(v))))
-        light = 0.85 + 0.45 * smooth(-0.05, 0.05, v) - 0.3 * u + 0.4 * rib + 0.2 * veins
-        return cover, paint * light[..., None]
-
-    return shader
+    view, dy, dx = layer.around(y, x, long, long)
+    u, v = (dx * c + dy * s) * (1.0 / long), (dy * c - dx * s) * (1.0 / long)
+    half = 0.42 * np.maximum(1.0 - u * u, 0.0) * (1.0 - 0.3 * u)
+    cover = np.clip(0.5 + (half - np.abs(v)) * (long * layer.unit), 0.0, 1.0) * (np.abs(u) < 1.0)
+    rib = 1.0 - smooth(0.03, 0.09, np.abs(v))
+    veins = smooth(0.4, 0.9, wave(3.0 * (u - np.abs(v))))
+    light = 0.85 + 0.45 * smooth(-0.05, 0.05, v) - 0.3 * u + 0.4 * rib + 0.2 * veins
+    blend(view, cover, paint * light[..., None])
 
 
 def _flower(rng: Rng, layer: Canvas, y: float, x: float, radius: float, paint: Array) -> None:

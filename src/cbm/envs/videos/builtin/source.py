@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from functools import partial
 
 import numpy as np
@@ -10,33 +11,32 @@ import numpy as np
 from cbm.envs.videos.cache import cache_dir, cached_array
 from cbm.envs.videos.clips import ArrayClip, Split, check_name, check_split
 
-from .families import TRAINING_FAMILIES, UNSEEN_FAMILIES
+from .city import bokeh, road, skyline
+from .landscape import balloons, clouds, mountains
+from .plants import foliage
+from .surfaces import bricks, cloth, marble
+from .things import crowd, shelf, solids
+from .water import caustics, fish
 
 VERSION = "builtin-v2"  # part of the seeds and of the cache's path: change it whenever any pixel changes
 FRAMES, SIZE = 60, 256
-TRAIN_PER_FAMILY, UNSEEN_PER_TRAINING_FAMILY, UNSEEN_PER_NEW_FAMILY = 5, 1, 6
+# A new family of scenes is one function (rng, look, frames, size) -> (T, H, W, 3) and its name here. Training takes
+# them in this order, so the first eight clips differ.
+TRAINING_FAMILIES = {
+    family.__name__: family
+    for family in (skyline, foliage, caustics, crowd, bricks, mountains, solids, bokeh, cloth, road, marble, clouds)
+}
+UNSEEN_FAMILIES = {family.__name__: family for family in (fish, shelf, balloons)}
 
 
-def _number(family: str, numbers: range) -> list[str]:
-    return [f"{family}-{number:02d}" for number in numbers]
+def _clips(families: Iterable[str], numbers: Iterable[int]) -> tuple[str, ...]:
+    """First the first clip of each family, then the second ones, ..."""
+    return tuple(f"{family}-{number:02d}" for number in numbers for family in families)
 
 
-def _interleave(columns: list[list[str]]) -> tuple[str, ...]:
-    """First all the first ones, then all the second ones, ..."""
-    longest = max(len(column) for column in columns)
-    return tuple(column[i] for i in range(longest) for column in columns if i < len(column))
-
-
-_FIRST_UNSEEN = TRAIN_PER_FAMILY + 1
 NAMES: dict[Split, tuple[str, ...]] = {
-    "train": _interleave([_number(family, range(1, _FIRST_UNSEEN)) for family in TRAINING_FAMILIES]),
-    "unseen": _interleave(
-        [_number(family, range(1, UNSEEN_PER_NEW_FAMILY + 1)) for family in UNSEEN_FAMILIES]
-        + [
-            _number(family, range(_FIRST_UNSEEN, _FIRST_UNSEEN + UNSEEN_PER_TRAINING_FAMILY))
-            for family in TRAINING_FAMILIES
-        ]
-    ),
+    "train": _clips(TRAINING_FAMILIES, range(1, 6)),
+    "unseen": _clips(UNSEEN_FAMILIES, [1]) + _clips(TRAINING_FAMILIES, [6]) + _clips(UNSEEN_FAMILIES, range(2, 7)),
 }
 
 

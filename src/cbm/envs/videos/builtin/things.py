@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .canvas import Canvas, Point, Shader
+from .canvas import Canvas, blend
 from .paint import *
 
 TABLES = (
@@ -58,36 +58,33 @@ def _toy(unit: float, rolls: bool, radius: float, paint: Array, spot: Array, tur
     sprite = Canvas.sprite(2.0 * radius, 2.2 * radius, unit)
     sprite.disc(0.55 * radius, 0.45 * radius, 1.25 * radius, colour("080808"), tall=0.6, soft=0.5, alpha=0.65)
     if rolls:
-        sprite.shade(0.0, 0.0, 1.1 * radius, 1.1 * radius, _ball(unit, radius, paint, spot, turn))
+        _ball(sprite, 0.0, 0.0, 1.1 * radius, radius, paint, spot, turn)
     else:
         _cube(sprite, radius, paint, spot, 0.25 * turn)
     return sprite
 
 
-def _ball(unit: float, radius: float, paint: Array, spot: Array, turn: float) -> Shader:
-    """A ball with bands around it, lit from the upper left."""
+def _ball(
+    canvas: Canvas, y: float, x: float, reach: float, radius: float, paint: Array, spot: Array, turn: float
+) -> None:
+    """A ball with bands around it, lit from the upper left; drawn within (y, x) +- reach."""
     c, s = wave(turn + 0.25), wave(turn)
-
-    def shader(dy: Array, dx: Array) -> tuple[Array, Array]:
-        v, u = dy * (1.0 / radius), dx * (1.0 / radius)
-        square = v * v + u * u
-        z = np.sqrt(np.maximum(1.0 - square, 0.0))
-        light = np.maximum(0.55 * z - 0.5 * v - 0.45 * u, 0.0)
-        band = np.abs(np.abs(v * c + u * s + 0.3 * z) - 0.35)
-        skin = paint + (spot - paint) * (1.0 - smooth(0.16, 0.2, band))[..., None]
-        gleam = smooth(0.93, 0.995, light)[..., None]
-        cover = np.clip(0.5 + (1.0 - np.sqrt(square)) * (radius * unit), 0.0, 1.0)
-        return cover, np.minimum(skin * (0.25 + 0.9 * light)[..., None] + 0.7 * gleam, 1.0)
-
-    return shader
+    view, dy, dx = canvas.around(y, x, reach, reach)
+    v, u = dy * (1.0 / radius), dx * (1.0 / radius)
+    square = v * v + u * u
+    z = np.sqrt(np.maximum(1.0 - square, 0.0))
+    light = np.maximum(0.55 * z - 0.5 * v - 0.45 * u, 0.0)
+    band = np.abs(np.abs(v * c + u * s + 0.3 * z) - 0.35)
+    skin = paint + (spot - paint) * (1.0 - smooth(0.16, 0.2, band))[..., None]
+    gleam = smooth(0.93, 0.995, light)[..., None]
+    cover = np.clip(0.5 + (1.0 - np.sqrt(square)) * (radius * canvas.unit), 0.0, 1.0)
+    blend(view, cover, np.minimum(skin * (0.25 + 0.9 * light)[..., None] + 0.7 * gleam, 1.0))
 
 
 def _cube(canvas: Canvas, r: float, paint: Array, spot: Array, turn: float) -> None:
     """A cube seen from above, turned about its vertical axis: the top with a sign on it, and the sides that face us."""
-    corners: list[Point] = []
-    for k in range(4):
-        angle = turn + 0.125 + 0.25 * k
-        corners.append((-0.35 * r + 0.5 * r * wave(angle), r * wave(angle + 0.25)))
+    angles = [turn + 0.125 + 0.25 * k for k in range(4)]
+    corners = [(-0.35 * r + 0.5 * r * wave(angle), r * wave(angle + 0.25)) for angle in angles]
     drop = 1.05 * r
     for k in range(4):
         (ay, ax), (by, bx) = corners[k], corners[(k + 1) % 4]
@@ -180,8 +177,8 @@ def shelf(rng: Rng, look: int, frames: int, size: int) -> Array:
         while x < case.right:
             if rng.random() < 0.05:
                 radius = between(rng, 0.2, 0.4) * room
-                ball = _ball(case.unit, radius, colour(pick(rng, TOYS)), colour(pick(rng, TOYS)), between(rng, 0, 1))
-                case.shade(floor - radius, x + radius, radius, radius, ball)
+                paint, spot, turn = colour(pick(rng, TOYS)), colour(pick(rng, TOYS)), between(rng, 0, 1)
+                _ball(case, floor - radius, x + radius, radius, radius, paint, spot, turn)
                 x += 2.0 * radius + 0.01
                 continue
             gap = between(rng, 0.0, 0.1) if rng.random() < 0.08 else 0.0

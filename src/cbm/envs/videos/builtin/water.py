@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .canvas import Canvas, Shader
+from .canvas import Canvas, blend
 from .paint import *
 
 
@@ -109,7 +109,7 @@ def fish(rng: Rng, look: int, frames: int, size: int) -> Array:
         for beat in range(BEATS):
             sprite = Canvas.sprite(1.6 * long, 1.8 * long, unit)
             sprite.disc(0.9 * long, 0.3 * long, long, deep * 0.3, tall=0.35, soft=0.5, alpha=0.5)
-            sprite.shade(0.0, 0.0, 0.9 * long, 1.75 * long, _fish(unit, long, paint, bars, way, beat / BEATS))
+            _fish(sprite, long, paint, bars, way, beat / BEATS)
             swimming.append(sprite)
         place = (between(rng, LOW, HIGH), between(rng, 0.0, 2.8))
         shoal.append((long, swimming, place, way, between(rng, 0.0, 1.0)))
@@ -147,23 +147,19 @@ def _coral(rng: Rng, reef: Canvas, y: float, x: float) -> None:
         reef.disc(*tip, 0.016, np.clip(paint * 1.4, 0.0, 1.0))
 
 
-def _fish(unit: float, long: float, paint: Array, bars: int, way: float, beat: float) -> Shader:
+def _fish(sprite: Canvas, long: float, paint: Array, bars: int, way: float, beat: float) -> None:
     """Body, forked tail, bars and an eye, bent sideways by a wave that runs towards the tail."""
-    facing = 1.0 if way > 0 else -1.0
-
-    def shader(dy: Array, dx: Array) -> tuple[Array, Array]:
-        u = dx * (facing / long)  # 1 at the nose, -1 where the tail begins
-        v = dy * (1.0 / long) - 0.13 * (1.0 - u) * wave(beat + 0.25 * u)
-        body = 0.46 * np.sqrt(np.maximum(1.0 - u * u, 0.0)) * (0.85 + 0.15 * u)
-        tail = np.where(u < -0.8, (-0.8 - u) * 0.75 + 0.06, 0.0)
-        tail = np.where((u > -1.55) & (np.abs(v) > (-1.2 - u) * 0.9), tail, 0.0)
-        half = np.maximum(body, tail)
-        cover = np.clip(0.5 + (half - np.abs(v)) * (long * unit), 0.0, 1.0) * (half > 0.0)
-        bar = 0.5 + 0.5 * wave(u * (0.5 * bars) + 0.2 * v)
-        light = np.clip(0.85 - 0.9 * v, 0.3, 1.4) * (1.0 - 0.6 * smooth(0.55, 0.8, bar))
-        eye = np.sqrt((u - 0.68) * (u - 0.68) + (v + 0.08) * (v + 0.08))
-        shade = paint * light[..., None]
-        shade = shade + (1.0 - shade) * (1.0 - smooth(0.09, 0.13, eye))[..., None]
-        return cover, shade * smooth(0.04, 0.08, eye)[..., None]
-
-    return shader
+    view, dy, dx = sprite.around(0.0, 0.0, 0.9 * long, 1.75 * long)
+    u = dx * ((1.0 if way > 0 else -1.0) / long)  # 1 at the nose, -1 where the tail begins
+    v = dy * (1.0 / long) - 0.13 * (1.0 - u) * wave(beat + 0.25 * u)
+    body = 0.46 * np.sqrt(np.maximum(1.0 - u * u, 0.0)) * (0.85 + 0.15 * u)
+    tail = np.where(u < -0.8, (-0.8 - u) * 0.75 + 0.06, 0.0)
+    tail = np.where((u > -1.55) & (np.abs(v) > (-1.2 - u) * 0.9), tail, 0.0)
+    half = np.maximum(body, tail)
+    cover = np.clip(0.5 + (half - np.abs(v)) * (long * sprite.unit), 0.0, 1.0) * (half > 0.0)
+    bar = 0.5 + 0.5 * wave(u * (0.5 * bars) + 0.2 * v)
+    light = np.clip(0.85 - 0.9 * v, 0.3, 1.4) * (1.0 - 0.6 * smooth(0.55, 0.8, bar))
+    eye = np.sqrt((u - 0.68) * (u - 0.68) + (v + 0.08) * (v + 0.08))
+    shade = paint * light[..., None]
+    shade = shade + (1.0 - shade) * (1.0 - smooth(0.09, 0.13, eye))[..., None]
+    blend(view, cover, shade * smooth(0.04, 0.08, eye)[..., None])
