@@ -59,7 +59,7 @@ function filtered() {
 function finish(below) {
   for (const section of below) section.update();
   $("contents").replaceChildren(...SECTIONS.filter(([id]) => !$(id).hidden).map(([id, text]) => el("a", { href: `#${id}` }, text)));
-  announce(`${page.shown.length} of ${page.runs.length} runs shown`);
+  $("announce").textContent = `${page.shown.length} of ${page.runs.length} runs shown`;
   document.documentElement.dataset.ready = "yes";
 }
 

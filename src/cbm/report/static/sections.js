@@ -72,10 +72,9 @@ class ChartSection {
     this.help = el("p", { class: "quiet" });
     this.legend = el("div", { class: "legend", role: "group", "aria-label": "Methods" });
     this.section.append(this.help, this.legend);
-    this.chart = new Chart(this.section);
-    this.chart.on_zoom = () => {
-      this.reset.hidden = !this.chart.zoomed;
-    };
+    this.chart = new Chart(this.section, (zoomed) => {
+      this.reset.hidden = !zoomed;
+    });
     this.empty = el("p", { class: "note" });
     this.section.append(this.empty);
   }
@@ -91,11 +90,11 @@ class ChartSection {
   }
 
   save() {
-    const rows = [csv_line(["panel", "line", "env_step", "value", "low", "high", "runs"])];
+    const rows = [["panel", "line", "env_step", "value", "low", "high", "runs"]];
     for (const panel of this.chart.data)
       for (const line of panel.lines)
-        line.steps.forEach((step, i) => rows.push(csv_line([panel.title, line.name, step, line.values[i], line.low?.[i], line.high?.[i], line.n?.[i]])));
-    save_text(`${this.section.id}.csv`, "text/csv", `${rows.join("\n")}\n`);
+        line.steps.forEach((step, i) => rows.push([panel.title, line.name, step, line.values[i], line.low?.[i], line.high?.[i], line.n?.[i]]));
+    save_csv(`${this.section.id}.csv`, rows);
   }
 }
 
@@ -220,7 +219,7 @@ class Final {
     this.at = chooser("At", () => this.update());
     this.centre = chooser("Seeds", () => this.update());
     this.centre.set([{ value: "mean", text: "mean ± standard deviation" }, { value: "iqm", text: "interquartile mean [95 %]" }]);
-    const csv = el("button", { type: "button", onclick: () => save_text("final.csv", "text/csv", this.csv) }, "CSV");
+    const csv = el("button", { type: "button", onclick: () => save_csv("final.csv", this.csv) }, "CSV");
     heading(this.section, "Returns", this.at.root, this.centre.root, csv);
     this.help = el("p", { class: "quiet" }, "Mean return of one evaluation, over runs (seeds); n is how many. ", el("i", {}, "paper"), ": what the paper reports after 500K steps, five seeds. *: some of these runs are not complete. Bold: the highest in a row.");
     this.table = el("table", { class: "numbers" });
@@ -236,7 +235,7 @@ class Final {
       return ["train", "unseen"].filter((split) => !page.filters.split.has(split) && here.some((run) => run.returns[split])).map((split) => this.row(here, split, methods));
     });
     this.section.hidden = !rows.length;
-    this.csv = [csv_line(["task", "distraction", "split", "method", "mean", "std", "iqm", "runs", "paper", "paper_std"]), ...rows.flatMap((row) => row.csv)].join("\n") + "\n";
+    this.csv = [["task", "distraction", "split", "method", "mean", "std", "iqm", "runs", "paper", "paper_std"], ...rows.flatMap((row) => row.csv)];
     const head = el("tr", {}, el("th", { scope: "col" }, "task"), el("th", { scope: "col" }, "split"), ...methods.map((method) => el("th", { scope: "col", class: "method" }, swatch(page.look(method)), el("br"), method)));
     this.table.replaceChildren(el("thead", {}, head), el("tbody", {}, ...rows.map((row) => row.node)));
   }
@@ -272,7 +271,7 @@ class Final {
       );
     });
     const node = el("tr", {}, el("th", { scope: "row" }, place_text(here[0])), el("td", { class: "words" }, here.some((run) => run.returns.unseen) ? split : "–"), ...nodes);
-    const csv = cells.filter((cell) => cell.values.length).map(({ method, values, paper }) => csv_line([here[0].task, here[0].distraction, split, method, mean(values), deviation(values), iqm(values), values.length, paper[0]?.mean, paper[0]?.std]));
+    const csv = cells.filter((cell) => cell.values.length).map(({ method, values, paper }) => [here[0].task, here[0].distraction, split, method, mean(values), deviation(values), iqm(values), values.length, paper[0]?.mean, paper[0]?.std]);
     return { node, csv };
   }
 
