@@ -123,10 +123,8 @@ class Curves extends ChartSection {
   panels() {
     const how = this.how.select.value;
     const panels = [];
-    for (const place of page.places(page.shown)) {
-      const here = page.shown.filter((run) => page.place(run) === place);
-      const splits = ["train", "unseen"].filter((split) => !page.filters.split.has(split) && here.some((run) => run.returns[split]));
-      const made = splits.map((split) => {
+    for (const here of page.places()) {
+      const made = page.splits(here).map((split) => {
         const lines = lines_of(here, how, `return ${split}`, (run) => {
           const found = run.returns[split];
           return found && { steps: found.steps, values: found.mean };
@@ -134,14 +132,13 @@ class Curves extends ChartSection {
         const random = here.map((run) => run.random).filter((value) => value !== null);
         const rules = random.length ? [{ value: mean(random), name: "random actions" }] : [];
         if (this.paper.checked)
-          for (const cell of page.published(here[0].task, here[0].distraction, split))
-            if (here.some((run) => run.agent === cell.agent)) {
-              const method = here.find((run) => run.agent === cell.agent).method;
-              rules.push({ value: cell.mean, name: `${cell.agent} at 500K: ${paper_text(cell)}`, look: page.look(method) });
-            }
+          for (const cell of page.published(here[0], split)) {
+            const own = here.find((run) => run.agent === cell.agent);
+            if (own) rules.push({ value: cell.mean, name: `${cell.agent} at 500K: ${paper_text(cell)}`, look: page.look(own.method) });
+          }
         const only = here.every((run) => !run.returns.unseen); // no videos at all: nothing to tell apart
         const title = `${place_text(here[0])}${only ? "" : `, ${split_text(split)}`}`;
-        return { key: `${place}|${split}`, title, label: "mean return", lines, rules, zero: true };
+        return { key: `${page.place(here[0])}|${split}`, title, label: "mean return", lines, rules, zero: true };
       });
       const filled = made.filter((panel) => panel.lines.length);
       for (const panel of filled) panel.scale = filled.flatMap((one) => one.lines); // the same range for both sets of videos
@@ -187,14 +184,13 @@ class Inside extends ChartSection {
     const kmeans = of_clusters && other.length ? ` Without prototypes (${other.join(", ")}), clusters come from k-means on the latents.` : "";
     this.help.textContent = `${about?.help ?? ""}${kmeans}`;
     const panels = [];
-    for (const place of page.places(page.shown)) {
-      const here = page.shown.filter((run) => page.place(run) === place);
+    for (const here of page.places()) {
       const lines = lines_of(here, this.how.select.value, name, (run) => series_of(run, name));
       if (!lines.length) continue;
       const reference = page.data.references[name];
       const chance = here.flatMap((run) => (reference ? series_of(run, reference)?.values.slice(-1) ?? [] : []));
       const rules = chance.length ? [{ value: mean(chance), name: "chance" }] : [];
-      panels.push({ key: place, title: place_text(here[0]), label: about?.label ?? name, lines, rules });
+      panels.push({ key: page.place(here[0]), title: place_text(here[0]), label: about?.label ?? name, lines, rules });
     }
     return panels;
   }
@@ -230,10 +226,7 @@ class Final {
     const steps = unique(page.runs.flatMap((run) => Object.values(run.returns).flatMap((found) => found.steps))).sort((a, b) => b - a);
     this.at.set([{ value: "last", text: "the last evaluation" }, ...steps.slice(0, 60).map((step) => ({ value: String(step), text: `${steps_text(step)} steps` }))]);
     const methods = page.methods.filter((method) => page.shown.some((run) => run.method === method));
-    const rows = page.places(page.shown).flatMap((place) => {
-      const here = page.shown.filter((run) => page.place(run) === place);
-      return ["train", "unseen"].filter((split) => !page.filters.split.has(split) && here.some((run) => run.returns[split])).map((split) => this.row(here, split, methods));
-    });
+    const rows = page.places().flatMap((here) => page.splits(here).map((split) => this.row(here, split, methods)));
     this.section.hidden = !rows.length;
     this.csv = [["task", "distraction", "split", "method", "mean", "std", "iqm", "runs", "paper", "paper_std"], ...rows.flatMap((row) => row.csv)];
     const head = el("tr", {}, el("th", { scope: "col" }, "task"), el("th", { scope: "col" }, "split"), ...methods.map((method) => el("th", { scope: "col", class: "method" }, swatch(page.look(method)), el("br"), method)));
@@ -248,7 +241,7 @@ class Final {
       const done = known.filter(({ run }) => run.state === "complete");
       const found = this.at.select.value === "last" && done.length ? done : known; // compare finished runs with finished runs
       const agent = here.find((run) => run.method === method)?.agent;
-      return { method, found, beside: known.length - found.length, values: found.map((one) => one.value), paper: page.published(here[0].task, here[0].distraction, split).filter((cell) => cell.agent === agent) };
+      return { method, found, beside: known.length - found.length, values: found.map((one) => one.value), paper: page.published(here[0], split).filter((cell) => cell.agent === agent) };
     });
     const centre = iqms ? iqm : mean;
     const best = Math.max(...cells.filter((cell) => cell.values.length).map((cell) => centre(cell.values)));
