@@ -33,6 +33,8 @@ function chooser(name, on_change) {
 }
 
 const wrap_table = (table, name) => el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": name }, table);
+const table_head = (...names) => el("thead", {}, el("tr", {}, ...names.map((name) => el("th", { scope: "col" }, name))));
+const setting_row = (key, values, props) => el("tr", props, el("th", { scope: "row" }, key), ...values.map((value) => el("td", {}, setting_text(value))));
 
 /** Lines of the runs of one panel, by method. `curve(run)` gives steps and values, or null; `what` is its name. */
 function lines_of(runs, how, what, curve) {
@@ -285,8 +287,7 @@ class Embeddings {
     heading(this.section, "t-SNE of latents", this.first.root, this.second.root, this.colour.root);
     this.section.append(el("p", { class: "quiet" }, "Each dot is an observation. Where the background does not matter, background colours are mixed and values form regions."));
     this.pair = [new Embedding(), new Embedding()];
-    this.holder = el("div", { class: "embeddings" }, this.pair[0].root, this.pair[1].root);
-    this.section.append(this.holder);
+    this.section.append(el("div", { class: "embeddings" }, this.pair[0].root, this.pair[1].root));
   }
 
   update() {
@@ -321,16 +322,18 @@ class Embeddings {
 
 /** Cards of media that stay in place while the page is updated. */
 class Cards {
-  constructor(id) {
+  constructor(id, title, ...tools) {
     this.section = $(id);
     this.cards = new Map();
     this.grid = el("div", { class: "cards" });
-    this.more = el("button", { type: "button", onclick: () => this.show_more() });
+    this.more = el("button", { type: "button", onclick: () => this.show(this.limit + 48) });
     this.limit = 24;
+    heading(this.section, title, ...tools);
+    this.section.append(this.grid, this.more);
   }
 
-  show_more() {
-    this.limit += 48;
+  show(limit) {
+    this.limit = limit;
     this.update();
   }
 
@@ -354,19 +357,15 @@ class Cards {
   }
 }
 
-const card_title = (run) => [el("b", {}, run.method), el("br"), `${run.task}, ${distraction_text(run.distraction)}, seed ${run.seed}`];
+function card(run, medium, what) {
+  const place = `${run.task}, ${distraction_text(run.distraction)}, seed ${run.seed}`;
+  return el("figure", { class: "card" }, medium, el("figcaption", {}, el("b", {}, run.method), el("br"), place, el("span", { class: "quiet" }, `, ${what}`)));
+}
 
 class Films extends Cards {
   constructor() {
-    super("films");
-    const all = (act) => () => this.grid.querySelectorAll("video").forEach(act);
-    heading(
-      this.section,
-      "Films",
-      el("button", { type: "button", onclick: all((film) => film.play().catch(() => {})) }, "Play all"),
-      el("button", { type: "button", onclick: all((film) => film.pause()) }, "Pause all"),
-    );
-    this.section.append(this.grid, this.more);
+    const all = (name, act) => el("button", { type: "button", onclick: () => this.grid.querySelectorAll("video").forEach(act) }, name);
+    super("films", "Films", all("Play all", (film) => film.play().catch(() => {})), all("Pause all", (film) => film.pause()));
   }
 
   update() {
@@ -374,21 +373,16 @@ class Films extends Cards {
       const video = el("video", { controls: true, loop: true, playsinline: true, preload: "metadata", "aria-label": `Film of ${run_text(run)}` });
       video.muted = true;
       load_when_near(video, medium);
-      const step = medium.step === undefined ? medium.name : `at ${steps_text(medium.step)} steps`;
-      return el("figure", { class: "card" }, video, el("figcaption", {}, ...card_title(run), el("span", { class: "quiet" }, `, ${step}`)));
+      return card(run, video, medium.step === undefined ? medium.name : `at ${steps_text(medium.step)} steps`);
     });
   }
 }
 
 class Pictures extends Cards {
   constructor() {
-    super("pictures");
-    this.kind = chooser("Show", () => {
-      this.limit = 24;
-      this.update();
-    });
-    heading(this.section, "Galleries and figures", this.kind.root);
-    this.section.append(this.grid, this.more);
+    const kind = chooser("Show", () => this.show(24));
+    super("pictures", "Galleries and figures", kind.root);
+    this.kind = kind;
   }
 
   update() {
@@ -402,7 +396,7 @@ class Pictures extends Cards {
       const image = el("img", { alt: `${medium.caption} of ${run_text(run)}`, decoding: "async" });
       load_when_near(image, medium);
       const open = el("button", { type: "button", class: "picture", title: "larger", onclick: () => view(image, `${medium.caption}: ${run_text(run)}`) }, image);
-      return el("figure", { class: "card" }, open, el("figcaption", {}, ...card_title(run), el("span", { class: "quiet" }, `, ${medium.caption}`)));
+      return card(run, open, medium.caption);
     });
   }
 }
@@ -423,21 +417,22 @@ class Runs {
     heading(this.section, "Runs");
     this.table = el("table", { class: "runs" });
     this.section.append(wrap_table(this.table, "Runs"));
+    const last = (split) => (run) => run.returns[split]?.mean.at(-1) ?? null;
     this.columns = [
-      ["name", "run", (run) => run.name],
+      ["name", "run"],
       ["state", "state", (run) => STATES.indexOf(run.state)],
-      ["task", "task", (run) => run.task],
-      ["method", "method", (run) => run.method],
-      ["distraction", "distraction", (run) => run.distraction],
-      ["seed", "seed", (run) => run.seed],
-      ["step", "steps", (run) => run.step],
-      ["train", "return, training videos", (run) => run.returns.train?.mean.at(-1) ?? null],
-      ["unseen", "unseen videos", (run) => run.returns.unseen?.mean.at(-1) ?? null],
+      ["task", "task"],
+      ["method", "method"],
+      ["distraction", "distraction"],
+      ["seed", "seed"],
+      ["step", "steps"],
+      ["train", "return, training videos", last("train")],
+      ["unseen", "unseen videos", last("unseen")],
     ];
   }
 
   update() {
-    const value = this.columns.find(([key]) => key === this.sort.by)[2];
+    const value = this.columns.find(([key]) => key === this.sort.by)[2] ?? ((run) => run[this.sort.by]);
     const order = (a, b) => {
       const [x, y] = [value(a), value(b)];
       if (x === null || y === null) return (x === null) - (y === null);
@@ -463,8 +458,7 @@ class Runs {
   row(run) {
     const open = this.open.has(run.id);
     const press = () => {
-      if (open) this.open.delete(run.id);
-      else this.open.add(run.id);
+      if (!this.open.delete(run.id)) this.open.add(run.id);
       this.update();
     };
     const share = run.total ? Math.min(1, run.step / run.total) : 0;
@@ -486,11 +480,8 @@ class Runs {
   }
 
   details(run) {
-    const settings = (values) => {
-      const rows = Object.entries(values).map(([key, value]) => el("tr", {}, el("th", { scope: "row" }, key), el("td", {}, setting_text(value))));
-      return el("table", { class: "settings" }, el("tbody", {}, ...rows));
-    };
-    const command = run.provenance.command;
+    const settings = (values) => el("table", { class: "settings" }, el("tbody", {}, ...Object.entries(values).map(([key, value]) => setting_row(key, [value]))));
+    const { command, ...provenance } = run.provenance;
     const inside = el(
       "div",
       { class: "details" },
@@ -499,7 +490,7 @@ class Runs {
       el("h3", {}, "Configuration"),
       settings(run.config),
       Object.keys(run.provenance).length ? el("h3", {}, "Where it came from") : null,
-      settings(Object.fromEntries(Object.entries(run.provenance).filter(([key]) => key !== "command"))),
+      settings(provenance),
     );
     return el("tr", { class: "open" }, el("td", { colspan: this.columns.length }, inside));
   }
@@ -532,9 +523,8 @@ class Compare {
     const differs = (key) => JSON.stringify(left[key]) !== JSON.stringify(right[key]);
     const different = keys.filter(differs);
     this.note.textContent = different.length ? `${different.length} of ${keys.length} settings and versions differ.` : `All ${keys.length} settings and versions are equal.`;
-    const rows = (this.all.checked ? keys : different).map((key) => el("tr", { class: differs(key) ? "differs" : null }, el("th", { scope: "row" }, key), el("td", {}, setting_text(left[key])), el("td", {}, setting_text(right[key]))));
-    const head = el("tr", {}, el("th", { scope: "col" }, "setting"), el("th", { scope: "col" }, a.name), el("th", { scope: "col" }, b.name));
-    this.table.replaceChildren(el("thead", {}, head), el("tbody", {}, ...rows));
+    const rows = (this.all.checked ? keys : different).map((key) => setting_row(key, [left[key], right[key]], { class: differs(key) ? "differs" : null }));
+    this.table.replaceChildren(table_head("setting", a.name, b.name), el("tbody", {}, ...rows));
   }
 }
 
