@@ -6,6 +6,7 @@ const STATE_MARKS = { running: "▶", complete: "✓", stopped: "■", failed: "
 const state_badge = (state) => el("span", { class: `badge ${state}` }, `${STATE_MARKS[state] ?? ""} ${state}`);
 const run_text = (run) => `${run.name}: ${run.method}, ${run.task}, ${run.distraction}, seed ${run.seed}`;
 const distraction_text = (distraction) => (distraction === "none" ? "no distraction" : distraction);
+const last_return = (run, split) => run.returns[split]?.mean.at(-1) ?? null;
 const place_text = (run) => (page.distractions.length > 1 ? `${run.task}, ${distraction_text(run.distraction)}` : run.task);
 
 function heading(section, title, ...tools) {
@@ -302,18 +303,17 @@ class Embeddings {
     if (fresh && other) this.second.select.value = other.id; // two methods side by side say more than one does
     this.second.root.hidden = usable.length < 2;
     this.colour.set([{ value: "value", text: "state value" }, { value: "background", text: "background" }, { value: "step", text: "step of the episode" }]);
-    [this.first, this.second].forEach((choice, i) => {
-      const run = usable.find((one) => one.id === choice.select.value);
+    this.chosen = [this.first, this.second].map((choice) => usable.find((run) => run.id === choice.select.value));
+    this.chosen.forEach((run, i) => {
       this.pair[i].root.hidden = !run;
-      if (run) when_near(this.section, () => this.show());
     });
     if (this.started) this.show();
+    else when_near(this.section, () => this.show());
   }
 
   show() {
     this.started = true;
-    [this.first, this.second].forEach((choice, i) => {
-      const run = page.runs.find((one) => one.id === choice.select.value);
+    this.chosen.forEach((run, i) => {
       const last = run?.media.findLast((medium) => medium.kind === "tsne" || (medium.kind === "frames" && medium.embed));
       if (run) when_here(last, () => this.pair[i].show(run, this.colour.select.value));
     });
@@ -417,7 +417,6 @@ class Runs {
     heading(this.section, "Runs");
     this.table = el("table", { class: "runs" });
     this.section.append(wrap_table(this.table, "Runs"));
-    const last = (split) => (run) => run.returns[split]?.mean.at(-1) ?? null;
     this.columns = [
       ["name", "run"],
       ["state", "state", (run) => STATES.indexOf(run.state)],
@@ -426,8 +425,8 @@ class Runs {
       ["distraction", "distraction"],
       ["seed", "seed"],
       ["step", "steps"],
-      ["train", "return, training videos", last("train")],
-      ["unseen", "unseen videos", last("unseen")],
+      ["train", "return, training videos", (run) => last_return(run, "train")],
+      ["unseen", "unseen videos", (run) => last_return(run, "unseen")],
     ];
   }
 
@@ -469,13 +468,10 @@ class Runs {
       {},
       el("th", { scope: "row" }, el("button", { type: "button", class: "plain name", "data-run": run.id, "aria-expanded": String(open), onclick: press }, `${open ? "▾" : "▸"} ${run.name}`)),
       el("td", {}, state_badge(run.state), why),
-      el("td", {}, run.task),
-      el("td", {}, run.method),
-      el("td", {}, run.distraction),
+      ...["task", "method", "distraction"].map((key) => el("td", {}, run[key])),
       el("td", { class: "right" }, String(run.seed)),
       el("td", {}, bar, el("div", { class: "steps" }, `${steps_text(run.step)} of ${steps_text(run.total)}`)),
-      el("td", { class: "right" }, number_text(run.returns.train?.mean.at(-1))),
-      el("td", { class: "right" }, number_text(run.returns.unseen?.mean.at(-1))),
+      ...["train", "unseen"].map((split) => el("td", { class: "right" }, number_text(last_return(run, split)))),
     );
   }
 
