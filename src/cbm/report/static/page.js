@@ -1,7 +1,7 @@
 // State, filters, and what happens when new numbers arrive.
 
 const FILTERS = [["task", "Task"], ["method", "Method"], ["distraction", "Distraction"], ["split", "Split"], ["seed", "Seed"], ["state", "State"]];
-const SECTIONS = [["curves", "Curves"], ["final", "Returns"], ["inside", "Inside"], ["embedding", "t-SNE"], ["films", "Films"], ["pictures", "Galleries"], ["runs", "Runs"], ["compare", "Differences"], ["left-out", "Left out"]];
+const SECTIONS = [["curves", "Curves", Curves], ["final", "Returns", Final], ["inside", "Inside", Inside], ["embedding", "t-SNE", Embeddings], ["films", "Films", Films], ["pictures", "Galleries", Pictures], ["runs", "Runs", Runs], ["compare", "Differences", Compare], ["left-out", "Left out", LeftOut]];
 
 const page = {
   data: null,
@@ -185,7 +185,8 @@ async function follow() {
   }
 }
 
-const sections = [new Curves(), new Final(), new Inside(), new Embeddings(), new Films(), new Pictures(), new Runs(), new Compare(), new LeftOut()];
+document.querySelector("main").append(...SECTIONS.map(([id]) => el("section", { id })));
+const sections = SECTIONS.map(([, , Section]) => new Section());
 set_theme(remembered_theme());
 $("theme").addEventListener("click", () => {
   const names = Object.keys(THEMES);
