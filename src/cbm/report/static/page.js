@@ -139,9 +139,7 @@ const THEMES = { auto: "◐ auto", light: "☀ light", dark: "☾ dark" };
 function set_theme(theme) {
   if (theme === "auto") delete document.documentElement.dataset.theme;
   else document.documentElement.dataset.theme = theme;
-  $("theme").textContent = THEMES[theme];
-  $("theme").setAttribute("aria-label", `Colours: ${theme}. Change`);
-  $("theme").dataset.now = theme;
+  set_up($("theme"), { "aria-label": `Colours: ${theme}. Change`, "data-now": theme }).textContent = THEMES[theme];
   try {
     localStorage.setItem("cbm-theme", theme);
   } catch {
