@@ -246,7 +246,7 @@ def _draw_efficiency(axis: plt.Axes, groups: Sequence[Group], split: str, level:
 
 
 def _interval(axis: plt.Axes, y: int, found: scores.Estimate, look: int) -> None:
-    if found.low is not None:
+    if found.low is not None and found.high is not None:
         axis.plot([found.low, found.high], [y, y], color=style(look).color, lw=5, alpha=0.35, solid_capstyle="butt")
     axis.plot(found.value, y, style(look).marker, color=style(look).color, ms=6)
 

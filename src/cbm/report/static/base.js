@@ -3,7 +3,8 @@
 const $ = (id) => document.getElementById(id);
 
 const el = (tag, props, ...children) => set_up(document.createElement(tag), props, ...children);
-const svg = (tag, props, ...children) => set_up(document.createElementNS("http://www.w3.org/2000/svg", tag), props, ...children);
+const SVG = "http://www.w3.org/2000/svg";
+const svg = (tag, props, ...children) => set_up(document.createElementNS(SVG, tag), props, ...children);
 
 /** Gives an element attributes, listeners and children. Strings become text nodes, never markup. */
 function set_up(node, props = {}, ...children) {

@@ -134,7 +134,9 @@ class Panel {
     this.tip = el("div", { class: "tip", hidden: true });
     this.root = el("figure", { class: "panel" }, el("figcaption", {}, this.title, this.grow), el("div", { class: "plot-box" }, this.picture, this.tip));
     this.pointers = new Map();
-    const on = (act, ...kinds) => kinds.forEach((kind) => this.picture.addEventListener(kind, act.bind(this), { passive: false }));
+    const on = (act, ...kinds) => {
+      for (const kind of kinds) this.picture.addEventListener(kind, act.bind(this), { passive: false });
+    };
     on(this.down, "pointerdown");
     on(this.move, "pointermove");
     on(this.up, "pointerup", "pointercancel");
@@ -209,8 +211,8 @@ class Panel {
     for (const line of data.lines) this.draw_line(inside, line);
     this.cursor = svg("path", { class: "cursor", d: "" });
     this.selection = svg("rect", { class: "selection", width: 0, height: 0 });
-    const shown = x.map((value) => Math.round(value)).join(" ");
-    set_up(this.picture, { width, height, viewBox: `0 0 ${width} ${height}`, "aria-label": this.summary(), "data-x": shown });
+    set_up(this.picture, { width, height, viewBox: `0 0 ${width} ${height}`, "aria-label": this.summary() });
+    this.picture.dataset.x = x.map((value) => Math.round(value)).join(" ");
     const clip = svg("clipPath", { id: this.clip }, svg("rect", { x: left, y: top - 4, width: right - left + 6, height: bottom - top + 4 }));
     this.picture.replaceChildren(svg("defs", {}, clip), frame, inside, this.cursor, this.selection);
   }
@@ -225,7 +227,8 @@ class Panel {
     if (known.length < 2) return;
     const { at_x, at_y } = this.scale;
     const edge = (values) => known.map((i) => [at_x(line.steps[i]), at_y(values[i])]);
-    inside.append(svg("path", { d: `${polyline([...edge(line.high), ...edge(line.low).reverse()])}Z`, fill: line.look.colour, class: "band" }));
+    const around = polyline([...edge(line.high), ...edge(line.low).reverse()]);
+    inside.append(svg("path", { d: `${around}Z`, fill: line.look.colour, class: "band" }));
   }
 
   draw_line(inside, line) {

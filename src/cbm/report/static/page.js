@@ -11,8 +11,14 @@ const page = {
   combined: new Map(), // lines over seeds that have been computed for these numbers
   filters: Object.fromEntries(FILTERS.map(([key]) => [key, new Set()])), // what the reader has hidden
   place: (run) => `${run.task}|${run.distraction}`,
-  places: () => unique(page.shown.map(page.place)).sort(text_order).map((place) => page.shown.filter((run) => page.place(run) === place)),
-  splits: (runs) => ["train", "unseen"].filter((split) => !page.filters.split.has(split) && runs.some((run) => run.returns[split])),
+  places() {
+    const places = unique(page.shown.map(page.place)).sort(text_order);
+    return places.map((place) => page.shown.filter((run) => page.place(run) === place));
+  },
+  splits(runs) {
+    const shown = ["train", "unseen"].filter((split) => !page.filters.split.has(split));
+    return shown.filter((split) => runs.some((run) => run.returns[split]));
+  },
   look: (method) => look_of(page.methods.indexOf(method)),
   published: (run, split) => page.data.published.filter((cell) => page.place(cell) === page.place(run) && cell.split === split),
   toggle(key, value) {
@@ -37,7 +43,8 @@ function take(data) {
 }
 
 function filtered() {
-  page.shown = page.runs.filter((run) => FILTERS.every(([key]) => !page.filters[key].has(run[key]))); // no run has a `split`
+  // No run has a `split`: that filter hides panels and rows, not runs.
+  page.shown = page.runs.filter((run) => FILTERS.every(([key]) => !page.filters[key].has(run[key])));
   show_states();
   for (const filter of Object.values(filter_nodes)) filter.refresh();
   const [curves, final, ...below] = sections;
@@ -97,7 +104,8 @@ class Filter {
       this.boxes = values.map((value) => {
         const box = el("input", { type: "checkbox", onchange: () => page.toggle(this.key, value) });
         const only = el("button", { type: "button", class: "small", "aria-label": `only ${value}`, onclick: () => this.only([value]) }, "only");
-        return { value, box, row: el("div", { class: "choice" }, el("label", {}, box, el("span", {}, this.name(value))), only) };
+        const label = el("label", {}, box, el("span", {}, this.name(value)));
+        return { value, box, row: el("div", { class: "choice" }, label, only) };
       });
       this.list.replaceChildren(...this.boxes.map((one) => one.row));
     }

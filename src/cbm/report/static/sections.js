@@ -34,8 +34,8 @@ function chooser(name, on_change) {
 }
 
 const wrap_table = (table, name) => el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": name }, table);
-const table_head = (...names) => el("thead", {}, el("tr", {}, ...names.map((name) => el("th", { scope: "col" }, name))));
-const setting_row = (key, values, props) => el("tr", props, el("th", { scope: "row" }, key), ...values.map((value) => el("td", {}, setting_text(value))));
+const setting_row = (key, values, props) =>
+  el("tr", props, el("th", { scope: "row" }, key), ...values.map((value) => el("td", {}, setting_text(value))));
 
 /** Lines of the runs of one panel, by method. `curve(run)` gives steps and values, or null; `what` is its name. */
 function lines_of(runs, how, what, curve) {
@@ -359,13 +359,16 @@ class Cards {
 
 function card(run, medium, what) {
   const place = `${run.task}, ${distraction_text(run.distraction)}, seed ${run.seed}`;
-  return el("figure", { class: "card" }, medium, el("figcaption", {}, el("b", {}, run.method), el("br"), place, el("span", { class: "quiet" }, `, ${what}`)));
+  const words = [el("b", {}, run.method), el("br"), place, el("span", { class: "quiet" }, `, ${what}`)];
+  return el("figure", { class: "card" }, medium, el("figcaption", {}, ...words));
 }
 
 class Films extends Cards {
   constructor() {
-    const all = (name, act) => el("button", { type: "button", onclick: () => this.grid.querySelectorAll("video").forEach(act) }, name);
-    super("films", "Films", all("Play all", (film) => film.play().catch(() => {})), all("Pause all", (film) => film.pause()));
+    const all = (act) => () => this.grid.querySelectorAll("video").forEach(act);
+    const play = el("button", { type: "button", onclick: all((film) => film.play().catch(() => {})) }, "Play all");
+    const pause = el("button", { type: "button", onclick: all((film) => film.pause()) }, "Pause all");
+    super("films", "Films", play, pause);
   }
 
   update() {
@@ -476,7 +479,10 @@ class Runs {
   }
 
   details(run) {
-    const settings = (values) => el("table", { class: "settings" }, el("tbody", {}, ...Object.entries(values).map(([key, value]) => setting_row(key, [value]))));
+    const settings = (values) => {
+      const rows = Object.entries(values).map(([key, value]) => setting_row(key, [value]));
+      return el("table", { class: "settings" }, el("tbody", {}, ...rows));
+    };
     const { command, ...provenance } = run.provenance;
     const inside = el(
       "div",
@@ -519,8 +525,10 @@ class Compare {
     const differs = (key) => JSON.stringify(left[key]) !== JSON.stringify(right[key]);
     const different = keys.filter(differs);
     this.note.textContent = different.length ? `${different.length} of ${keys.length} settings and versions differ.` : `All ${keys.length} settings and versions are equal.`;
-    const rows = (this.all.checked ? keys : different).map((key) => setting_row(key, [left[key], right[key]], { class: differs(key) ? "differs" : null }));
-    this.table.replaceChildren(table_head("setting", a.name, b.name), el("tbody", {}, ...rows));
+    const shown = this.all.checked ? keys : different;
+    const rows = shown.map((key) => setting_row(key, [left[key], right[key]], { class: differs(key) ? "differs" : null }));
+    const head = ["setting", a.name, b.name].map((name) => el("th", { scope: "col" }, name));
+    this.table.replaceChildren(el("thead", {}, el("tr", {}, ...head)), el("tbody", {}, ...rows));
   }
 }
 

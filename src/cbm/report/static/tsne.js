@@ -16,7 +16,8 @@ const shade = (share) => `light-dark(${cividis(0.93 * share)}, ${cividis(0.25 + 
 class Embedding {
   constructor() {
     const point = (event) => this.point(event);
-    this.scatter = svg("svg", { class: "scatter", tabindex: 0, role: "img", onpointermove: point, onpointerdown: point, onkeydown: (event) => this.key_down(event) });
+    const listeners = { onpointermove: point, onpointerdown: point, onkeydown: (event) => this.key_down(event) };
+    this.scatter = svg("svg", { class: "scatter", tabindex: 0, role: "img", ...listeners });
     this.ring = svg("circle", { r: 7, fill: "none", stroke: "var(--ink)", "stroke-width": 2 });
     this.frame = el("canvas", { class: "frame", width: 128, height: 128 });
     this.words = el("p", { class: "quiet", "aria-live": "polite" });
