@@ -49,7 +49,7 @@ def make_subject(path, name="drqv2+cbm", seed=0, **changes):
     z, space = in_batches(agent.encode, probe.obs), prototype_space(agent)
     run = make_run(path, name, seed, **changes)
     findings, value = measure(agent, probe), agent.value(probe.obs).numpy()[:, 0]
-    return Subject(run, None, agent, 100, {}, probe, z, value, space, cluster(z, space), findings)  # type: ignore[arg-type]
+    return Subject(run, agent, 100, {}, probe, z, value, space, cluster(z, space), findings)
 
 
 def assert_three_files(written, folder, name):
@@ -102,7 +102,7 @@ def test_the_gallery_finds_the_nearest_observations_of_the_replay(tmp_path):
     state = load_checkpoint(RunDir(run))[2]
     found = replace(subject, replay=state["replay"], agent=load_agent(run), run=load_runs([run]).runs[0])
     found = replace(found, space=prototype_space(found.agent))
-    obs, _, source = gallery.observations(found)
+    obs, source = gallery.observations(found)
     assert (source, len(obs)) == ("replay", 441)  # 40 episodes of 11 frames, and the first of the next
     rows, obs, _ = gallery.nearest(found)
     assert [len(row) for row in rows] == [3] * 4
@@ -116,7 +116,7 @@ def test_the_gallery_finds_the_nearest_observations_of_the_replay(tmp_path):
     assert len(table(tmp_path / "gallery_all.csv")) == 3 * 8
 
     shutil.rmtree(run / "replay")
-    assert gallery.observations(found)[2] == "probe"
+    assert gallery.observations(found)[1] == "probe"
 
 
 def test_over_training_every_line_is_drawn_and_the_newest_checkpoint_too(tmp_path):

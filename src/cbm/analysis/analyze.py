@@ -62,11 +62,9 @@ def analyze(
         try:
             subject = examine(run)
             folder = _make_folder(run, output)
-        except OSError as error:
-            report.problems.append(Problem(run.path, f"skipped: figures {error.strerror}"))
-            continue
-        except CBMError as error:
-            report.problems.append(Problem(run.path, f"skipped: {error}"))
+        except (OSError, CBMError) as error:
+            what = f"figures {error.strerror}" if isinstance(error, OSError) else error
+            report.problems.append(Problem(run.path, f"skipped: {what}"))
             continue
         subjects.append(subject)
         report.analysed += 1
@@ -96,9 +94,8 @@ def _of_one(
         return draw_generalization(tested[-1:], folder)
 
     def galleries() -> list[Path]:
-        return draw_gallery(subject, folder) + (
-            draw_gallery(subject, folder, everything=True) if all_prototypes else []
-        )
+        whole = draw_gallery(subject, folder, everything=True) if all_prototypes else []
+        return draw_gallery(subject, folder) + whole
 
     makers: Makers = {
         "ch_index": partial(draw_ch_index, [subject], folder),

@@ -82,14 +82,12 @@ def page_data(
 def run_data(run: Run) -> dict[str, Any]:
     """One run, without its labels and its media."""
     width = max(1, math.ceil(run.total_steps / POINTS))
-    episodes = [line for line in run.metrics if "episode_return" in line]
     return {
         "id": run_id(run),
         "name": run.name,
         "path": str(run.path),
         "agent": run.agent,
         "task": run.task,
-        "preset": run.preset,
         "seed": run.seed,
         "step": run.env_step,
         "total": run.total_steps,
@@ -100,7 +98,7 @@ def run_data(run: Run) -> dict[str, Any]:
         "series": [
             *_series(run.analysis, None),
             *_series([line for line in run.metrics if "updates" in line], width),
-            *_series(episodes, width),
+            *_series([line for line in run.metrics if "episode_return" in line], width),
         ],
         "clusters": next((f"{line['clusters']}" for line in run.analysis if "clusters" in line), None),
         "config": flatten(run.config),
@@ -115,20 +113,13 @@ def run_id(run: Run) -> str:
 
 def final_return(run: Run) -> float:
     """The last mean return, on unseen videos if any were played; minus infinity before the first evaluation."""
-    for split in ("unseen", "train"):
-        returns = run.curve(split)[1]
-        if returns:
-            return returns[-1]
-    return -math.inf
+    returns = run.curve("unseen")[1] or run.curve("train")[1]
+    return returns[-1] if returns else -math.inf
 
 
 def _returns(run: Run, split: str) -> dict[str, list[Any]]:
-    lines = [line for line in run.evals if split in line]
-    return {
-        "steps": [line["env_step"] for line in lines],
-        "mean": [rounded(line[split]["mean"]) for line in lines],
-        "std": [rounded(line[split].get("std")) for line in lines],
-    }
+    steps, means = run.curve(split)
+    return {"steps": steps, "mean": [rounded(mean) for mean in means]}
 
 
 def _series(lines: Sequence[Line], width: int | None) -> list[dict[str, Any]]:

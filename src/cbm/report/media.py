@@ -99,9 +99,11 @@ class Embedded:
 def media_of(run: Run, problems: list[Problem]) -> list[Medium]:
     """The media of a run, in the order in which the page shows them."""
     own = run_id(run)
-    found = [
-        Medium(own, "film", path.stem, path, run.path, TYPES[".mp4"], _film_step(path)) for path in reversed(run.films)
-    ]
+    found = []
+    for path in reversed(run.films):
+        match = re.search(r"(\d{6,})$", path.stem)
+        step: About = {} if match is None else {"step": int(match.group(1))}
+        found.append(Medium(own, "film", path.stem, path, run.path, TYPES[".mp4"], step))
     embedding = {path.suffix: path for path in run.figures.get("tsne", ())}.get(".csv")
     sheet = {path.suffix: path for path in run.figures.get("tsne_frames", ())}
     if embedding is not None:
@@ -115,16 +117,10 @@ def media_of(run: Run, problems: list[Problem]) -> list[Medium]:
         if name == "tsne_frames" or (embedding is not None and name.startswith("tsne")):
             continue
         files = {path.suffix: path for path in run.figures[name]}
-        path = files.get(".png") or files.get(".svg")
-        if path is not None:
+        if picture := files.get(".png") or files.get(".svg"):
             caption = CAPTIONS.get(name, name.replace("_", " "))
-            found.append(Medium(own, "figure", name, path, run.path, TYPES[path.suffix], {"caption": caption}))
+            found.append(Medium(own, "figure", name, picture, run.path, TYPES[picture.suffix], {"caption": caption}))
     return found
-
-
-def _film_step(path: Path) -> About:
-    match = re.search(r"(\d{6,})$", path.stem)
-    return {} if match is None else {"step": int(match.group(1))}
 
 
 def _sheet_layout(path: Path, root: Path, problems: list[Problem]) -> About | None:
@@ -150,7 +146,7 @@ def read_embedding(data: bytes) -> str:
     if not rows:
         raise ValueError("has no points (columns x and y)")
     names = sorted({row.get("background") or "" for row in rows})
-    columns: dict[str, list[str] | list[int] | list[float | int | None]] = {
+    columns: dict[str, list[Any]] = {
         "x": [_number(row["x"], 4) for row in rows],
         "y": [_number(row["y"], 4) for row in rows],
         "prototype": [1 if row.get("kind") == "prototype" else 0 for row in rows],
@@ -185,7 +181,8 @@ def embed(media: Sequence[Medium], runs: Sequence[Run], labels: Sequence[Labels]
         try:
             data, changed = _content(medium, shrink=not whole)
         except (OSError, ValueError) as error:
-            problems.append(Problem(medium.path, f"cannot be shown ({_reason(error)}); left out"))
+            reason = getattr(error, "strerror", None) or error
+            problems.append(Problem(medium.path, f"cannot be shown ({reason}); left out"))
             continue
         text = data if isinstance(data, str) else base64.b64encode(data).decode()
         size = len(text) + len(changed.get("poster", ""))
@@ -205,10 +202,6 @@ def _text_size(medium: Medium) -> int:
     except OSError:
         return 0
     return size if medium.kind == "tsne" else size * 4 // 3 + 4  # base64
-
-
-def _reason(error: Exception) -> str:
-    return error.strerror if isinstance(error, OSError) and error.strerror else str(error)
 
 
 def _by_importance(media: Sequence[Medium], runs: Sequence[Run], labels: Sequence[Labels]) -> Iterable[Medium]:

@@ -42,9 +42,8 @@ def write_page(loaded: Loaded, path: Path, title: str, budget: int) -> Written:
     shown = show_each(loaded.runs, problems, run_data)
     labels = label_runs([run for run, _, _ in shown])
     runs = [data for _, data, _ in shown]
-    numbers = len(to_json(runs))
     everything = [medium for _, _, media in shown for medium in media]
-    embedded = embed(everything, [run for run, _, _ in shown], labels, budget - numbers - 250_000)
+    embedded = embed(everything, [run for run, _, _ in shown], labels, budget - len(to_json(runs)) - 250_000)
     problems += embedded.problems
     places = {key: f"m{index}" for index, key in enumerate(embedded.texts)}
     left_out = {medium.key for medium in embedded.left_out}
@@ -60,8 +59,7 @@ def write_page(loaded: Loaded, path: Path, title: str, budget: int) -> Written:
     blocks = [
         f'<script type="text/plain" id="{places[key]}">{_escape(text)}</script>' for key, text in embedded.texts.items()
     ]
-    text = assemble(data, blocks)
-    encoded = text.encode()
+    encoded = assemble(data, blocks).encode()
     write_whole(path, encoded)
     return Written(path, len(encoded), embedded.left_out, problems)
 
@@ -85,29 +83,17 @@ def show_each(
 
 
 def about(title: str, live: bool) -> dict[str, Any]:
-    return {
-        "title": title,
-        "version": __version__,
-        "made": datetime.now(UTC).isoformat(timespec="seconds"),
-        "live": live,
-    }
+    made = datetime.now(UTC).isoformat(timespec="seconds")
+    return {"title": title, "version": __version__, "made": made, "live": live}
 
 
 def assemble(data: Mapping[str, Any], blocks: Sequence[str] = ()) -> str:
     """The text of the page. Its policy allows only its own script and style, by their checksums."""
     static = resources.files("cbm.report") / "static"
-    style = (static / "page.css").read_text(encoding="utf-8")
-    parts = "\n".join((static / name).read_text(encoding="utf-8") for name in _SCRIPTS)
-    script = f'"use strict";\n(() => {{\n{parts}\n}})();\n'
+    page, style, *parts = ((static / name).read_text(encoding="utf-8") for name in ("page.html", "page.css", *_SCRIPTS))
+    script = '"use strict";\n(() => {\n' + "\n".join(parts) + "\n})();\n"
     policy = f"{_LIVE if data['live'] else _NARROW}; script-src {_checksum(script)}; style-src {_checksum(style)}"
-    page = (static / "page.html").read_text(encoding="utf-8")
-    holes = {
-        "policy": policy,
-        "style": style,
-        "data": to_json(data),
-        "media": "\n".join(blocks),
-        "script": script,
-    }
+    holes = {"policy": policy, "style": style, "data": to_json(data), "media": "\n".join(blocks), "script": script}
     return re.sub(r"\{\{(\w+)\}\}", lambda hole: holes[hole.group(1)], page)  # in one pass, as values may hold braces
 
 

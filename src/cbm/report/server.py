@@ -122,12 +122,13 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         if (self.headers.get("Host") or "").rpartition(":")[0] not in self._HOSTS:  # another host name that points here
-            self._error(HTTPStatus.FORBIDDEN)
+            self._head(HTTPStatus.FORBIDDEN, {})
             return
         path = unquote(urlsplit(self.path).path)
         try:
             if path == "/":
-                self._page()
+                page = assemble({"live": True}).encode()
+                self._send(page, "text/html; charset=utf-8", {"Cache-Control": "no-store"})
             elif path == "/data.json":
                 self._numbers()
             elif path.startswith("/media/") and (medium := self.server.board.medium(path[7:])) is not None:
@@ -135,14 +136,11 @@ class Handler(BaseHTTPRequestHandler):
             elif path.startswith("/poster/") and (medium := self.server.board.medium(path[8:])) is not None:
                 self._poster(medium)
             else:
-                self._error(HTTPStatus.NOT_FOUND)
+                self._head(HTTPStatus.NOT_FOUND, {})
         except (BrokenPipeError, ConnectionResetError):  # the browser went away
             self.close_connection = True
 
     do_HEAD = do_GET
-
-    def _page(self) -> None:
-        self._send(assemble({"live": True}).encode(), "text/html; charset=utf-8", {"Cache-Control": "no-store"})
 
     def _numbers(self) -> None:
         text, tag = self.server.board.data()
@@ -158,7 +156,7 @@ class Handler(BaseHTTPRequestHandler):
         except OSError:
             picture = None
         if picture is None:
-            self._error(HTTPStatus.NOT_FOUND)
+            self._head(HTTPStatus.NOT_FOUND, {})
         else:
             self._send(picture, POSTER_TYPE, {"Cache-Control": "private, max-age=86400"})  # the address has a version
 
@@ -171,7 +169,7 @@ class Handler(BaseHTTPRequestHandler):
         except (ConnectionError, TimeoutError):
             raise
         except (OSError, ValueError):
-            self._error(HTTPStatus.NOT_FOUND)
+            self._head(HTTPStatus.NOT_FOUND, {})
 
     def _file(self, medium: Medium) -> None:
         with os.fdopen(medium.open(), "rb") as file:
@@ -217,9 +215,6 @@ class Handler(BaseHTTPRequestHandler):
         if "Content-Length" not in headers and status != HTTPStatus.NOT_MODIFIED:
             self.send_header("Content-Length", "0")
         self.end_headers()
-
-    def _error(self, status: HTTPStatus) -> None:
-        self._head(status, {})
 
     def log_message(self, format: str, *args: Any) -> None:
         """Nothing: a log of requests does not belong in the terminal of a training run."""

@@ -9,7 +9,7 @@ latents) are trained on the transitions. The same networks are also trained with
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -31,11 +31,8 @@ METHODS = {"untrained": {}, "dynamics only": {"dynamics": 1.0}, "CBM": {"dynamic
 def make_mdp() -> MDP:
     """The board without its pictures: 25 cells, 4 moves, reward 1 in the last cell."""
     cells = SIDE * SIDE
-    ends = np.empty((len(MOVES), cells), int)
-    for a, move in enumerate(MOVES):
-        for cell in range(cells):
-            row, column = np.clip(np.array(divmod(cell, SIDE)) + move, 0, SIDE - 1)
-            ends[a, cell] = row * SIDE + column
+    places = np.stack(np.divmod(np.arange(cells), SIDE), axis=1)  # (cells, 2)
+    ends = np.clip(places + MOVES[:, None], 0, SIDE - 1) @ (SIDE, 1)  # (moves, cells)
     transition = np.zeros((len(MOVES), cells, cells))
     for a in range(len(MOVES)):
         for b in range(len(MOVES)):
@@ -119,7 +116,6 @@ def rank(approximate: np.ndarray, exact: np.ndarray, on_policy: np.ndarray) -> R
     from scipy.stats import spearmanr
 
     cells = len(exact)
-    count = len(approximate) // cells
     i, j = np.triu_indices(len(approximate), k=1)
     background = np.arange(len(approximate)) // cells
     alike = background[i] == background[j]
@@ -129,7 +125,7 @@ def rank(approximate: np.ndarray, exact: np.ndarray, on_policy: np.ndarray) -> R
         every=float(spearmanr(ours, theirs).statistic),
         same=float(spearmanr(ours[alike], theirs[alike]).statistic),
         policy=float(spearmanr(ours, of_policy).statistic),
-        between=float(ours[twins].mean() / ours.mean()) if count > 1 else 0.0,
+        between=float(ours[twins].mean() / ours.mean()),
     )
 
 
@@ -151,7 +147,14 @@ def draw_bisimulation(
             shown.setdefault(name, distance)
             ranks.setdefault(name, []).append(rank(distance, exact, on_policy))
             say(f"{name}, seed {seed}: Spearman {ranks[name][-1].every:.3f}")
-    return [*_draw(folder, exact, shown, ranks, updates), _write_ranks(folder, ranks, updates)]
+    header = ("method", "seed", "updates", "spearman", "spearman_same_background", "spearman_policy", "between_twins")
+    rows = [
+        (name, seed, updates if METHODS[name] else 0, *astuple(each))
+        for name, found in ranks.items()
+        for seed, each in enumerate(found)
+    ]
+    written = _draw(folder, exact, shown, ranks, updates)
+    return [*written, write_csv(folder / "bisimulation_ranks.csv", header, rows)]
 
 
 def _draw(
@@ -193,13 +196,3 @@ def _draw(
     figure.tight_layout()
     header = ("method", "picture", "other", "same_background", "exact", "approximate")
     return save(figure, folder, "bisimulation", header, rows)
-
-
-def _write_ranks(folder: Path, ranks: dict[str, list[Ranking]], updates: int) -> Path:
-    header = ("method", "seed", "updates", "spearman", "spearman_same_background", "spearman_policy", "between_twins")
-    rows = [
-        (name, seed, 0 if name == "untrained" else updates, each.every, each.same, each.policy, each.between)
-        for name, found in ranks.items()
-        for seed, each in enumerate(found)
-    ]
-    return write_csv(folder / "bisimulation_ranks.csv", header, rows)

@@ -11,7 +11,7 @@ from matplotlib.legend import Legend
 
 from cbm.analysis import scores
 from cbm.analysis.figures.style import plt, save, style, thousands
-from cbm.analysis.published import Published, published
+from cbm.analysis.published import published
 from cbm.errors import CBMError
 from cbm.runs.labels import label_runs
 from cbm.runs.read import Run
@@ -118,20 +118,15 @@ def _draw_references(axis: plt.Axes, groups: Sequence[Group], split: str) -> Non
     if chance:
         axis.axhline(float(np.mean(chance)), color="0.6", lw=1, label=f"random actions ({len(chance)} episodes)")
     for index, entry in enumerate(published(*groups[0].column, split)):
-        axis.axhline(entry.mean, color="0.35", lw=0.9, ls=(0, (1 + 2 * index, 2)), label=reference_name(entry))
-
-
-def reference_name(entry: Published) -> str:
-    """A published result, for a legend."""
-    source = " of DCS" if "(DCS)" in entry.source else ""
-    return f"paper: {entry.agent}{source}, {entry.split} videos, 500K: {entry.mean:.0f}"
+        source = " of DCS" if "(DCS)" in entry.source else ""
+        label = f"paper: {entry.agent}{source}, {entry.split} videos, 500K: {entry.mean:.0f}"
+        axis.axhline(entry.mean, color="0.35", lw=0.9, ls=(0, (1 + 2 * index, 2)), label=label)
 
 
 @dataclass(frozen=True)
 class ScoresSoFar:
     """Returns of each method at the newest step that all runs of a task have reached."""
 
-    split: str
     steps: dict[tuple[str, str], int]  # (task, distraction) -> environment step
     scores: dict[str, list[np.ndarray]]  # method -> an array of returns per task, in the order of `steps`
     incomplete: list[str]  # methods that were left out because they lack a task
@@ -149,10 +144,10 @@ def scores_so_far(groups: Sequence[Group], split: str) -> ScoresSoFar:
     for column in columns:
         shared = set.intersection(*(set(curves[method, column]) for method in whole)) if whole else None
         if not shared:
-            return ScoresSoFar(split, {}, {}, methods)
+            return ScoresSoFar({}, {}, methods)
         steps[column] = int(max(shared))
     values = {method: [curves[method, column][steps[column]] for column in columns] for method in whole}
-    return ScoresSoFar(split, steps, values, [method for method in methods if method not in whole])
+    return ScoresSoFar(steps, values, [method for method in methods if method not in whole])
 
 
 def draw_scores(groups: Sequence[Group], folder: Path, name: str, level: float = 200.0) -> list[Path]:
@@ -178,17 +173,14 @@ def draw_scores(groups: Sequence[Group], folder: Path, name: str, level: float =
     return save(figure, folder, name, ("panel", "method", "against", "x", "value", "low", "high", "runs"), rows)
 
 
-def _runs(tasks: list[np.ndarray]) -> str:
-    return " + ".join(str(len(task)) for task in tasks)
-
-
 def _draw_iqm(axis: plt.Axes, now: ScoresSoFar) -> list[list[object]]:
-    rows: list[list[object]] = []
+    rows, names = list[list[object]](), []
     for index, (method, tasks) in enumerate(now.scores.items()):
         found = scores.estimate(tasks)
         _interval(axis, index, found, index)
-        rows.append(["iqm", method, None, None, found.value, found.low, found.high, sum(map(len, tasks))])
-    _names(axis, [f"{method}\n{_runs(tasks)} runs" for method, tasks in now.scores.items()])
+        names.append(f"{method}\n{' + '.join(str(len(task)) for task in tasks)} runs")
+        rows.append(["iqm", method, None, None, *found, sum(map(len, tasks))])
+    _names(axis, names)
     axis.set_xlabel("interquartile mean of returns, 95 % interval")
     axis.set_xlim(left=0)
     return rows
@@ -204,8 +196,8 @@ def _draw_profiles(axis: plt.Axes, now: ScoresSoFar) -> list[list[object]]:
         if band is not None:
             axis.fill_between(levels, *band, color=style(index).color, alpha=0.15, lw=0)
         edges = [(None, None)] * len(levels) if band is None else zip(*map(np.ndarray.tolist, band), strict=True)
-        for level, value, (low, high) in zip(levels.tolist(), share.tolist(), edges, strict=True):
-            rows.append(["profile", method, None, level, value, low, high, sum(map(len, tasks))])
+        for level, value, edge in zip(levels.tolist(), share.tolist(), edges, strict=True):
+            rows.append(["profile", method, None, level, value, *edge, sum(map(len, tasks))])
     axis.set_xlabel("return")
     axis.set_ylabel("share of runs above it")
     axis.legend()
@@ -220,7 +212,7 @@ def _draw_improvement(axis: plt.Axes, now: ScoresSoFar) -> list[list[object]]:
         found = scores.probability_of_improvement(now.scores[x], now.scores[y])
         _interval(axis, index, found, methods.index(x))
         names.append(f"{x}\nover {y}")
-        rows.append(["improvement", x, y, None, found.value, found.low, found.high, None])
+        rows.append(["improvement", x, y, None, *found, None])
     if pairs:
         _names(axis, names)
     else:

@@ -20,8 +20,8 @@ SAMPLE = 2000  # observations among which neighbours are searched
 _GAP = 3  # pixels
 
 
-def observations(subject: Subject) -> tuple[np.ndarray, np.ndarray, str]:
-    """Observations (N, C, H, W), their numbers in replay, and their source, which is the run's replay as in the paper.
+def observations(subject: Subject) -> tuple[np.ndarray, str]:
+    """Observations (N, C, H, W), and their source, which is the run's replay as in the paper.
 
     If replay was removed, the probe is used instead, with one background per moment.
     """
@@ -31,17 +31,17 @@ def observations(subject: Subject) -> tuple[np.ndarray, np.ndarray, str]:
             replay = Replay.open(directory, subject.replay, writable=False)
             every = replay.indices()
             index = np.sort(np.random.default_rng(0).choice(every, min(SAMPLE, len(every)), replace=False))
-            return replay.observations(index).numpy(), index, "replay"
+            return replay.observations(index).numpy(), "replay"
         except (CBMError, OSError, ValueError):  # a running run has overwritten the oldest frames
             pass
     _, first = np.unique(subject.probe.moment, return_index=True)
-    return subject.probe.obs[first], first, "probe"
+    return subject.probe.obs[first], "probe"
 
 
 def nearest(subject: Subject, count: int | None = FIRST) -> tuple[list[list[tuple[int, float]]], np.ndarray, str]:
     """For each prototype a list of (row, similarity); the observations that the rows refer to; and their source."""
     assert subject.space is not None
-    obs, _, source = observations(subject)
+    obs, source = observations(subject)
     with one_thread():
         z = in_batches(subject.agent.encode, obs)
     similarity = subject.space.similarity(z).T[:count]  # (prototypes, N)

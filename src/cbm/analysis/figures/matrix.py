@@ -14,7 +14,7 @@ from cbm.evaluation.robustness import Matrix
 def draw_matrix(matrices: Sequence[Matrix], rows: Sequence[str], folder: Path) -> list[Path]:
     """A row for each condition, a column for each run, static next to dynamic: `robustness`.png, .svg, .csv."""
     values = [
-        np.array([[_number(matrix.mean(row, moving)) for matrix in matrices] for row in rows])
+        np.array([[matrix.mean(row, moving) for matrix in matrices] for row in rows], float)  # None becomes nan
         for moving in (False, True)
     ]
     highest = max(1.0, float(np.nanmax(np.stack(values))))
@@ -44,7 +44,3 @@ def draw_matrix(matrices: Sequence[Matrix], rows: Sequence[str], folder: Path) -
     ]
     header = ("run", "env_steps", "condition", "motion", "mean", "std", "episodes")
     return save(figure, folder, "robustness", header, table)
-
-
-def _number(value: float | None) -> float:
-    return float("nan") if value is None else value

@@ -27,8 +27,7 @@ def _series(lines: list[dict[str, Any]], key: str) -> tuple[np.ndarray, np.ndarr
 
 
 def _title(subjects: Sequence[Subject]) -> str:
-    places = dict.fromkeys(f"{each.run.task}, {each.run.distraction}" for each in subjects)
-    return "; ".join(places)
+    return "; ".join(dict.fromkeys(f"{each.run.task}, {each.run.distraction}" for each in subjects))
 
 
 def _longest(subjects: Sequence[Subject]) -> float:
@@ -39,22 +38,20 @@ def _longest(subjects: Sequence[Subject]) -> float:
 def draw_ch_index(subjects: Sequence[Subject], folder: Path) -> list[Path]:
     """CH index of the physical states in the clusters of each agent, over training."""
     figure, axis = plt.subplots(figsize=(6.4, 3.8))
+    keys = ("clusters", "k", "clusters_used", "observations", "ch_index", "ch_index_standardised")
     rows = []
     for index, (subject, name) in enumerate(zip(subjects, names(subjects), strict=True)):
         lines = lines_of(subject)
         label = f"{name}: {subject.clusters.describe()}, {len(subject.probe)} observations"
         axis.plot(*_series(lines, "ch_index"), label=label, **style(index).line())
-        for line in lines:
-            named = [subject.run.name, subject.run.agent, subject.run.task, subject.run.seed, line["env_step"]]
-            keys = ("clusters", "k", "clusters_used", "observations", "ch_index", "ch_index_standardised")
-            rows.append([*named, *(line.get(key) for key in keys)])
+        named = [subject.run.name, subject.run.agent, subject.run.task, subject.run.seed]
+        rows += [[*named, line["env_step"], *map(line.get, keys)] for line in lines]
     axis.set(xlabel="environment steps (thousands)", ylabel="CH index of physical states")
     axis.set_xlim(0, _longest(subjects))
     axis.set_ylim(0, 1.1 * max((row[-2] for row in rows if row[-2] is not None), default=1.0))
     axis.set_title(f"{_title(subjects)}\nhigher is better")
     axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2))
-    header = ("run", "agent", "task", "seed", "env_step", "clusters", "k", "clusters_used", "observations", "ch_index")
-    return save(figure, folder, "ch_index", (*header, "ch_index_standardised"), rows)
+    return save(figure, folder, "ch_index", ("run", "agent", "task", "seed", "env_step", *keys), rows)
 
 
 _PROBES = (

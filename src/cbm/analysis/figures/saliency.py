@@ -75,15 +75,14 @@ def draw_saliency(subjects: Sequence[Subject], folder: Path) -> list[Path]:
     figure, axes = plt.subplots(
         len(moments), 1 + len(subjects), figsize=(2.3 * (1 + len(subjects)), 2.25 * len(moments) + 0.7), squeeze=False
     )
-    rows, shares = [], np.full((len(moments), len(subjects)), np.nan)
-    areas = []
+    rows, areas, shares = [], [], np.full((len(moments), len(subjects)), np.nan)
     for index, moment in enumerate(moments):
         seen = np.flatnonzero(probe.moment == moment)
         seen = seen[np.argsort(probe.background[seen].astype(str))]
         at = seen[index % len(seen)]  # another background in each row
         frame, still = newest_frames(probe.obs[at][None])[0], untouched(probe, moment)
         area = None if still is None else float(still.mean())
-        areas.append(area)
+        areas += [] if area is None else [area]
         _show(axes[index][0], frame, None)
         axes[index][0].set_ylabel(f"{probe.background[at]}, step {probe.step[at]}", fontsize=7)
         for column, subject in enumerate(subjects):
@@ -99,10 +98,9 @@ def draw_saliency(subjects: Sequence[Subject], folder: Path) -> list[Path]:
         if not np.isnan(shares).all():
             text += f"\n{np.nanmean(shares[:, column]):.0%} of it within the outline"
         axes[0][1 + column].set_title(text, fontsize=8)
-    known = [area for area in areas if area is not None]
     note = "Brighter: the latent moves more when that place is blurred"
-    if known:
-        note += f"\nOutline: what the video does not change, {np.mean(known):.0%} of the area"
+    if areas:
+        note += f"\nOutline: what the video does not change, {np.mean(areas):.0%} of the area"
     figure.suptitle(f"{note}\nframes: {host.title}", fontsize=8)
     figure.tight_layout()
     header = ("run", "agent", "moment", "background", "share_in_outline", "area_of_outline")

@@ -36,7 +36,16 @@ def measure(agent: Agent, probe: Probe) -> dict[str, Any]:
             return found | dict.fromkeys(("ch_index", "background_accuracy", "state_r2"))
         clusters = cluster(z, prototype_space(agent))
         latents = z.numpy().astype(np.float64)
-        return found | _cluster_numbers(clusters, probe) | _probe_numbers(latents, probe)
+        return (
+            found
+            | _cluster_numbers(clusters, probe)
+            | {
+                "distraction_ratio": distraction_ratio(latents, probe.moment),
+                "background_accuracy": background_accuracy(latents, probe),
+                "background_chance": 1.0 / len(probe.backgrounds) if len(probe.backgrounds) > 1 else None,
+                "state_r2": state_r2(latents, probe),
+            }
+        )
 
 
 def in_batches(function: Callable[[np.ndarray], Tensor], obs: np.ndarray) -> Tensor:
@@ -60,15 +69,6 @@ def _cluster_numbers(clusters: Clusters, probe: Probe) -> dict[str, Any]:
         "ch_index_standardised": ch_index(standardised(probe.state), clusters.labels),
         "same_cluster": same_cluster(clusters.labels, probe.moment),
         "same_cluster_chance": float(np.sum(usage**2)),
-    }
-
-
-def _probe_numbers(z: np.ndarray, probe: Probe) -> dict[str, Any]:
-    return {
-        "distraction_ratio": distraction_ratio(z, probe.moment),
-        "background_accuracy": background_accuracy(z, probe),
-        "background_chance": 1.0 / len(probe.backgrounds) if len(probe.backgrounds) > 1 else None,
-        "state_r2": state_r2(z, probe),
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any
 
 from cbm.analysis.probing.measures import measure
@@ -19,24 +20,20 @@ class Analyzer:
 
     def __init__(self, config: RunConfig, shapes: Shapes, workers: Workers) -> None:
         self._config, self._shapes, self._workers = config, shapes, workers
-        self._agent: Agent | None = None
         self._random: list[Probe] = []  # the half that is the same each time
+
+    @cached_property
+    def agent(self) -> Agent:
+        return make_run_agent(self._config, self._shapes)
 
     def probe(self, state: Mapping[str, Any], env_step: int, stop: Callable[[], bool] = lambda: False) -> Probe:
         """The probe of an agent with this state; afterwards, `agent` is that agent."""
-        if self._agent is None:
-            self._agent = make_run_agent(self._config, self._shapes)
-        load_weights(self._agent, state)
+        load_weights(self.agent, state)
         seed = self._config.seed
         jobs = [*([] if self._random else showings(seed, random=True)), *showings(seed, random=False)]
         parts = [*self._random, *self._workers.play(state, jobs, env_step, stop)]
         self._random = parts[: len(parts) // 2]
         return Probe.join(parts)
-
-    @property
-    def agent(self) -> Agent:
-        assert self._agent is not None
-        return self._agent
 
     def measure(
         self, state: Mapping[str, Any], env_step: int, stop: Callable[[], bool] = lambda: False
@@ -44,7 +41,6 @@ class Analyzer:
         """The numbers of one analysis. If `stop` returns true, it ends with `Interrupted`."""
         before = checkpoint.random_state()
         try:
-            probe = self.probe(state, env_step, stop)
-            return measure(self.agent, probe)
+            return measure(self.agent, self.probe(state, env_step, stop))
         finally:
             checkpoint.set_random_state(before)

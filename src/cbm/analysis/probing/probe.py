@@ -8,7 +8,6 @@ them changes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
@@ -50,8 +49,7 @@ class Probe:
         return Probe(**{field.name: getattr(self, field.name)[index] for field in fields(self)})
 
     @classmethod
-    def join(cls, parts: Iterable[Probe]) -> Probe:
-        parts = list(parts)
+    def join(cls, parts: list[Probe]) -> Probe:
         return cls(
             **{field.name: np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(cls)}
         )

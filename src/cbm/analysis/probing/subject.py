@@ -15,7 +15,7 @@ from cbm.analysis.probing.clusters import Clusters, cluster, prototype_space
 from cbm.analysis.probing.measures import in_batches, measure
 from cbm.analysis.probing.online import Analyzer
 from cbm.analysis.probing.probe import EPISODES, Probe
-from cbm.config import RunConfig, to_json
+from cbm.config import to_json
 from cbm.config.build import Shapes, one_thread, worker_count
 from cbm.evaluation.workers import Workers
 from cbm.runs.load import find_run, load_checkpoint
@@ -28,7 +28,6 @@ class Subject:
     """Everything that the figures of one run are drawn from."""
 
     run: Run
-    config: RunConfig
     agent: Agent
     env_step: int
     replay: dict[str, Any] | None  # the state of replay at the checkpoint; None for an agent of the zoo
@@ -40,11 +39,6 @@ class Subject:
     findings: dict[str, Any]
 
     @property
-    def name(self) -> str:
-        """For a legend."""
-        return f"{self.run.agent}, seed {self.run.seed}"
-
-    @property
     def title(self) -> str:
         where = f"{self.run.task}, {self.run.distraction}"
         return f"{self.run.agent} on {where}, seed {self.run.seed}, {thousands(self.env_step)} environment steps"
@@ -53,8 +47,8 @@ class Subject:
 def names(subjects: Sequence[Subject]) -> list[str]:
     """For a legend: agent and seed, and also task and distraction if they differ."""
     places = [f"{each.run.task}, {each.run.distraction}" for each in subjects]
-    many = len(set(places)) > 1
-    return [f"{each.name}, {place}" if many else each.name for each, place in zip(subjects, places, strict=True)]
+    short = [f"{each.run.agent}, seed {each.run.seed}" for each in subjects]
+    return [", ".join(both) for both in zip(short, places, strict=True)] if len(set(places)) > 1 else short
 
 
 def examine(run: Run) -> Subject:
@@ -70,7 +64,6 @@ def examine(run: Run) -> Subject:
     space = prototype_space(agent)
     return Subject(
         run=run,
-        config=config,
         agent=agent,
         env_step=env_step,
         replay=state.get("replay"),

@@ -2,24 +2,18 @@
 
 const $ = (id) => document.getElementById(id);
 
-/** An element. Strings become text nodes, never markup. */
-function el(tag, props = {}, ...children) {
-  const node = document.createElement(tag);
+const el = (tag, props, ...children) => set_up(document.createElement(tag), props, ...children);
+const SVG = "http://www.w3.org/2000/svg";
+const svg = (tag, props, ...children) => set_up(document.createElementNS(SVG, tag), props, ...children);
+
+/** Gives an element attributes, listeners and children. Strings become text nodes, never markup. */
+function set_up(node, props = {}, ...children) {
   for (const [key, value] of Object.entries(props)) {
     if (value === null || value === undefined || value === false) continue;
     if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
-    else if (key === "class") node.className = value;
-    else if (key === "checked" || key === "value" || key === "selected" || key === "open") node[key] = value;
     else node.setAttribute(key, value === true ? "" : value);
   }
-  node.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
-  return node;
-}
-
-function svg(tag, props = {}, ...children) {
-  const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [key, value] of Object.entries(props)) if (value !== null && value !== undefined) node.setAttribute(key, value);
-  node.append(...children.flat());
+  node.append(...children.filter((child) => child !== null));
   return node;
 }
 
@@ -28,7 +22,6 @@ const text_order = (a, b) => String(a).localeCompare(String(b), "en", { numeric:
 
 /** 12000 -> "12K". */
 function steps_text(value) {
-  if (value === null || value === undefined) return "–";
   const size = Math.abs(value);
   if (size >= 1e6) return `${+(value / 1e6).toPrecision(4)}M`;
   if (size >= 1e3) return `${+(value / 1e3).toPrecision(4)}K`;
@@ -101,23 +94,13 @@ function load_when_near(node, medium) {
   });
 }
 
-function save_text(name, type, text) {
-  const link = el("a", { href: URL.createObjectURL(new Blob([text], { type })), download: name });
+function save_csv(name, rows) {
+  const quoted = (text) => (/[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+  const lines = rows.map((cells) => `${cells.map((cell) => quoted(String(cell ?? ""))).join(",")}\n`);
+  const link = el("a", { href: URL.createObjectURL(new Blob([lines.join("")], { type: "text/csv" })), download: name });
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 10000);
 }
-
-const csv_line = (cells) =>
-  cells
-    .map((cell) => {
-      const text = cell === null || cell === undefined ? "" : String(cell);
-      return /[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
-    })
-    .join(",");
-
-const announce = (text) => {
-  $("announce").textContent = text;
-};
 
 /** Puts the wanted children into a parent, moving and removing as little as possible, so that films keep playing. */
 function keep_children(parent, wanted) {

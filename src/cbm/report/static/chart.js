@@ -12,8 +12,10 @@ const look_of = (index) => ({
   mark: MARKS[(index + 3 * Math.floor(index / COLOURS)) % MARKS.length],
 });
 
+const polyline = (points) => `M${points.map(([x, y]) => `${x.toFixed(1)},${y.toFixed(1)}`).join("L")}`;
+
 function mark_path(mark, x, y, r) {
-  const at = (points) => `M${points.map(([dx, dy]) => `${(x + dx * r).toFixed(1)},${(y + dy * r).toFixed(1)}`).join("L")}`;
+  const at = (points) => polyline(points.map(([dx, dy]) => [x + dx * r, y + dy * r]));
   if (mark === "square") return `${at([[-0.9, -0.9], [0.9, -0.9], [0.9, 0.9], [-0.9, 0.9]])}Z`;
   if (mark === "triangle") return `${at([[0, -1.1], [1.1, 0.9], [-1.1, 0.9]])}Z`;
   if (mark === "down") return `${at([[0, 1.1], [1.1, -0.9], [-1.1, -0.9]])}Z`;
@@ -23,16 +25,12 @@ function mark_path(mark, x, y, r) {
   return `M${x - r},${y}a${r},${r} 0 1,0 ${2 * r},0a${r},${r} 0 1,0 ${-2 * r},0`;
 }
 const is_open = (mark) => mark === "plus" || mark === "cross" || mark === "ring";
+const mark_paint = ({ colour, mark }) => ({ stroke: colour, fill: is_open(mark) ? "var(--surface)" : colour });
 
 /** A short piece of a line, for legends. */
 function swatch(look) {
   const path = svg("path", { d: "M1,7H33", stroke: look.colour, "stroke-width": 2, "stroke-dasharray": look.dash, fill: "none" });
-  const mark = svg("path", {
-    d: mark_path(look.mark, 17, 7, 3.6),
-    stroke: look.colour,
-    "stroke-width": 1.5,
-    fill: is_open(look.mark) ? "var(--surface)" : look.colour,
-  });
+  const mark = svg("path", { d: mark_path(look.mark, 17, 7, 3.6), "stroke-width": 1.5, ...mark_paint(look) });
   return svg("svg", { width: 34, height: 14, viewBox: "0 0 34 14", "aria-hidden": "true", class: "swatch" }, path, mark);
 }
 
@@ -47,50 +45,47 @@ function ticks(low, high, count) {
 }
 
 class Chart {
-  /** Panels inside `holder`. `on_zoom` is called when the zoom has changed. */
-  constructor(holder) {
-    this.holder = holder;
+  /** Panels inside `holder`. `on_zoom` is told whether anything is zoomed when that may have changed. */
+  constructor(holder, on_zoom) {
+    this.on_zoom = on_zoom;
     this.grid = el("div", { class: "panels" });
-    this.holder.append(this.grid);
+    holder.append(this.grid);
     this.panels = new Map();
     this.x = null; // the range of steps that is zoomed to, in every panel
     this.y = new Map(); // panel key -> its range
     this.wide = null; // the key of the panel that takes the whole width
-    this.on_zoom = () => {};
     new ResizeObserver(() => this.draw_soon()).observe(this.grid);
-  }
-
-  get zoomed() {
-    return this.x !== null || this.y.size > 0;
   }
 
   reset() {
     this.x = null;
     this.y.clear();
     this.draw();
-    this.on_zoom();
+    this.on_zoom(false);
   }
 
   /** Panels: [{key, title, label, lines: [{name, look, steps, values, low, high, n, of, thin}], rules, zero}]. */
   set(panels) {
     this.data = panels;
-    const nodes = panels.map((panel) => {
-      if (!this.panels.has(panel.key)) this.panels.set(panel.key, new Panel(this, panel.key));
-      return this.panels.get(panel.key);
+    const nodes = panels.map((data) => {
+      if (!this.panels.has(data.key)) this.panels.set(data.key, new Panel(this, data.key));
+      return Object.assign(this.panels.get(data.key), { data }).root;
     });
     if (!panels.some((panel) => panel.key === this.wide)) this.wide = null;
-    panels.forEach((panel, i) => {
-      nodes[i].data = panel;
-    });
-    keep_children(this.grid, nodes.map((node) => node.root));
+    keep_children(this.grid, nodes);
     this.draw();
+  }
+
+  /** The steps that are shown now. */
+  range() {
+    return this.x ?? this.full();
   }
 
   /** From the first to the last step of anything that is shown. */
   full() {
     const steps = this.data.flatMap((panel) => panel.lines.flatMap((line) => [line.steps[0], line.steps.at(-1)]));
     const [low, high] = [Math.min(...steps), Math.max(...steps)];
-    return Number.isFinite(low) && high > low ? [low, high] : [Number.isFinite(low) ? low - 1 : 0, Number.isFinite(low) ? low + 1 : 1];
+    return high > low ? [low, high] : [low - 1, low + 1];
   }
 
   zoom_x(low, high) {
@@ -107,7 +102,7 @@ class Chart {
 
   zoomed_now() {
     this.draw_soon();
-    this.on_zoom();
+    this.on_zoom(this.x !== null || this.y.size > 0);
   }
 
   draw_soon() {
@@ -139,7 +134,16 @@ class Panel {
     this.tip = el("div", { class: "tip", hidden: true });
     this.root = el("figure", { class: "panel" }, el("figcaption", {}, this.title, this.grow), el("div", { class: "plot-box" }, this.picture, this.tip));
     this.pointers = new Map();
-    this.listen();
+    const on = (act, ...kinds) => {
+      for (const kind of kinds) this.picture.addEventListener(kind, act.bind(this), { passive: false });
+    };
+    on(this.down, "pointerdown");
+    on(this.move, "pointermove");
+    on(this.up, "pointerup", "pointercancel");
+    on(this.hide_tip, "pointerleave", "blur");
+    on(this.wheel, "wheel");
+    on(this.key_down, "keydown");
+    on(() => chart.reset(), "dblclick");
   }
 
   toggle_wide() {
@@ -148,17 +152,10 @@ class Panel {
     this.root.scrollIntoView({ block: "nearest" });
   }
 
-  /** The ranges that are shown now. */
-  ranges() {
-    const x = this.chart.x ?? this.chart.full();
-    const y = this.chart.y.get(this.key);
-    return { x, y: y ?? this.natural_y(x) };
-  }
-
   natural_y(x) {
     let [low, high] = [Infinity, -Infinity];
     const take = (value) => {
-      if (value === null || value === undefined || !Number.isFinite(value)) return;
+      if (!Number.isFinite(value)) return; // as null is
       low = Math.min(low, value);
       high = Math.max(high, value);
     };
@@ -171,7 +168,7 @@ class Panel {
       });
       for (const end of x) take(value_at(line, end));
     }
-    for (const rule of this.data.rules ?? []) take(rule.value);
+    for (const rule of this.data.rules) take(rule.value);
     if (!Number.isFinite(low)) return [0, 1];
     if (this.data.zero && low > 0 && !this.chart.x) low = 0;
     const space = (high - low || Math.abs(high) || 1) * 0.06;
@@ -186,12 +183,13 @@ class Panel {
     this.grow.setAttribute("aria-label", `${data.title}: ${wide ? "smaller" : "larger"}`);
     const width = Math.max(200, room || 320);
     const height = wide ? Math.min(520, Math.max(300, width * 0.5)) : 230;
-    const { x, y } = this.ranges();
+    const x = chart.range();
+    const y = chart.y.get(this.key) ?? this.natural_y(x);
     this.box = { left: MARGIN.left, right: width - MARGIN.right, top: MARGIN.top, bottom: height - MARGIN.bottom };
     const { left, right, top, bottom } = this.box;
     const at_x = (value) => left + ((value - x[0]) / (x[1] - x[0])) * (right - left);
     const at_y = (value) => bottom - ((value - y[0]) / (y[1] - y[0])) * (bottom - top);
-    this.scale = { x, y, at_x, at_y, to_x: (px) => x[0] + ((px - left) / (right - left)) * (x[1] - x[0]), to_y: (py) => y[0] + ((bottom - py) / (bottom - top)) * (y[1] - y[0]) };
+    this.scale = { x, at_x, at_y, to_x: (px) => x[0] + ((px - left) / (right - left)) * (x[1] - x[0]), to_y: (py) => y[0] + ((bottom - py) / (bottom - top)) * (y[1] - y[0]) };
     const frame = svg("g", { class: "axes" });
     for (const value of ticks(y[0], y[1], Math.max(2, (bottom - top) / 45))) {
       const py = at_y(value).toFixed(1);
@@ -202,21 +200,18 @@ class Panel {
       frame.append(svg("path", { d: `M${px},${bottom}v4`, class: "axis" }), svg("text", { x: px, y: bottom + 16, "text-anchor": "middle" }, steps_text(value)));
     }
     frame.append(svg("path", { d: `M${left},${bottom}H${right}`, class: "axis" }));
-    frame.append(svg("text", { x: (left + right) / 2, y: height - 3, "text-anchor": "middle", class: "axis-name" }, data.x_label ?? "environment steps"));
+    frame.append(svg("text", { x: (left + right) / 2, y: height - 3, "text-anchor": "middle", class: "axis-name" }, "environment steps"));
     const inside = svg("g", { "clip-path": `url(#${this.clip})` });
-    for (const rule of data.rules ?? []) {
+    for (const rule of data.rules) {
       const py = at_y(rule.value).toFixed(1);
       const name = svg("text", { x: right - 4, y: +py - 4, "text-anchor": "end", class: "rule-name" }, rule.name);
       inside.append(svg("path", { d: `M${left},${py}H${right}`, class: "rule", stroke: rule.look?.colour, "stroke-dasharray": "1 4" }), name);
     }
-    for (const line of data.lines) this.draw_band(inside, line, at_x, at_y);
-    for (const line of data.lines) this.draw_line(inside, line, at_x, at_y);
+    for (const line of data.lines) this.draw_band(inside, line);
+    for (const line of data.lines) this.draw_line(inside, line);
     this.cursor = svg("path", { class: "cursor", d: "" });
     this.selection = svg("rect", { class: "selection", width: 0, height: 0 });
-    this.picture.setAttribute("width", width);
-    this.picture.setAttribute("height", height);
-    this.picture.setAttribute("viewBox", `0 0 ${width} ${height}`);
-    this.picture.setAttribute("aria-label", this.summary());
+    set_up(this.picture, { width, height, viewBox: `0 0 ${width} ${height}`, "aria-label": this.summary() });
     this.picture.dataset.x = x.map((value) => Math.round(value)).join(" ");
     const clip = svg("clipPath", { id: this.clip }, svg("rect", { x: left, y: top - 4, width: right - left + 6, height: bottom - top + 4 }));
     this.picture.replaceChildren(svg("defs", {}, clip), frame, inside, this.cursor, this.selection);
@@ -227,27 +222,27 @@ class Panel {
     return `${this.data.title}, ${this.data.label} over environment steps. ${ends.join("; ")}. Plus and minus zoom, arrows move, 0 resets.`;
   }
 
-  draw_band(inside, line, at_x, at_y) {
-    if (!line.low) return;
-    const known = line.steps.map((_, i) => i).filter((i) => line.low[i] !== null);
+  draw_band(inside, line) {
+    const known = line.low ? line.steps.map((_, i) => i).filter((i) => line.low[i] !== null) : [];
     if (known.length < 2) return;
-    const there = known.map((i) => `${at_x(line.steps[i]).toFixed(1)},${at_y(line.high[i]).toFixed(1)}`);
-    const back = known.reverse().map((i) => `${at_x(line.steps[i]).toFixed(1)},${at_y(line.low[i]).toFixed(1)}`);
-    inside.append(svg("path", { d: `M${there.join("L")}L${back.join("L")}Z`, fill: line.look.colour, class: "band" }));
+    const { at_x, at_y } = this.scale;
+    const edge = (values) => known.map((i) => [at_x(line.steps[i]), at_y(values[i])]);
+    const around = polyline([...edge(line.high), ...edge(line.low).reverse()]);
+    inside.append(svg("path", { d: `${around}Z`, fill: line.look.colour, class: "band" }));
   }
 
-  draw_line(inside, line, at_x, at_y) {
+  draw_line(inside, line) {
+    const { at_x, at_y } = this.scale;
     const points = line.steps.map((step, i) => [at_x(step), at_y(line.values[i])]);
-    const path = (from, to) => `M${points.slice(from, to).map(([px, py]) => `${px.toFixed(1)},${py.toFixed(1)}`).join("L")}`;
     const whole = line.n ? line.n.findLastIndex((n) => n === line.of) : points.length - 1;
     const style = { stroke: line.look.colour, "stroke-dasharray": line.look.dash, fill: "none", "stroke-width": line.thin ? 1.2 : 2 };
     const group = svg("g", { class: line.thin ? "line thin" : "line", "data-name": line.name });
-    if (whole >= 0) group.append(svg("path", { d: path(0, whole + 1), ...style }));
-    if (whole < points.length - 1) group.append(svg("path", { d: path(Math.max(0, whole), points.length), ...style, class: "partial" }));
+    if (whole >= 0) group.append(svg("path", { d: polyline(points.slice(0, whole + 1)), ...style }));
+    if (whole < points.length - 1) group.append(svg("path", { d: polyline(points.slice(Math.max(0, whole))), ...style, class: "partial" }));
     const every = Math.max(1, Math.ceil(points.length / 8));
     const shown = points.filter((_, i) => i === points.length - 1 || (i % every === 0 && !line.thin));
     const marks = shown.map(([px, py]) => mark_path(line.look.mark, px, py, line.thin ? 2.4 : 3.2)).join("");
-    group.append(svg("path", { d: marks, stroke: line.look.colour, "stroke-width": 1.4, fill: is_open(line.look.mark) ? "var(--surface)" : line.look.colour }));
+    group.append(svg("path", { d: marks, "stroke-width": 1.4, ...mark_paint(line.look) }));
     inside.append(group);
   }
 
@@ -256,53 +251,41 @@ class Panel {
     return [event.clientX - rect.left, event.clientY - rect.top];
   }
 
-  listen() {
-    const node = this.picture;
-    node.addEventListener("pointerdown", (event) => this.down(event));
-    node.addEventListener("pointermove", (event) => this.move(event));
-    node.addEventListener("pointerup", (event) => this.up(event));
-    node.addEventListener("pointercancel", (event) => this.up(event));
-    node.addEventListener("pointerleave", () => this.hide_tip());
-    node.addEventListener("blur", () => this.hide_tip());
-    node.addEventListener("dblclick", () => this.chart.reset());
-    node.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
-    node.addEventListener("keydown", (event) => this.key_down(event));
-  }
-
   down(event) {
     if (event.button !== 0) return;
     this.pointers.set(event.pointerId, this.place(event));
-    node_capture(this.picture, event.pointerId);
-    this.start = this.pointers.size === 1 ? { at: this.place(event), x: [...this.scale.x] } : null;
-    this.spread = this.pointers.size === 2 ? { apart: this.apart(), x: [...this.scale.x], middle: this.middle() } : null;
+    try {
+      this.picture.setPointerCapture(event.pointerId);
+    } catch {
+      // the pointer is gone already
+    }
+    const { x } = this.scale;
+    this.start = this.pointers.size === 1 ? { at: this.place(event), x } : null;
+    this.spread = this.pointers.size === 2 ? { x, ...this.fingers() } : null;
   }
 
-  apart() {
-    const [a, b] = [...this.pointers.values()];
-    return Math.max(8, Math.abs(a[0] - b[0]));
-  }
-
-  middle() {
-    const [a, b] = [...this.pointers.values()];
-    return (a[0] + b[0]) / 2;
+  /** How far apart two fingers are, and the middle between them. */
+  fingers() {
+    const [a, b] = [...this.pointers.values()].map(([px]) => px);
+    return { apart: Math.max(8, Math.abs(a - b)), middle: (a + b) / 2 };
   }
 
   move(event) {
     const at = this.place(event);
     if (this.pointers.has(event.pointerId)) this.pointers.set(event.pointerId, at);
-    if (this.spread && this.pointers.size === 2) {
+    const { left, right } = this.box;
+    if (this.spread) {
       const { x, apart, middle } = this.spread;
-      const { left, right } = this.box;
+      const now = this.fingers();
       const anchor = x[0] + ((middle - left) / (right - left)) * (x[1] - x[0]);
-      const size = ((x[1] - x[0]) * apart) / this.apart();
-      const share = (this.middle() - left) / (right - left);
+      const size = ((x[1] - x[0]) * apart) / now.apart;
+      const share = (now.middle - left) / (right - left);
       this.chart.zoom_x(anchor - share * size, anchor + (1 - share) * size);
       this.chart.zoomed_now();
       return;
     }
     if (this.start && event.pointerType === "mouse") this.select(at);
     else if (this.start && this.chart.x) {
-      const { left, right } = this.box;
       const moved = ((this.start.at[0] - at[0]) / (right - left)) * (this.start.x[1] - this.start.x[0]);
       this.chart.zoom_x(this.start.x[0] + moved, this.start.x[1] + moved);
       this.chart.zoomed_now();
@@ -318,10 +301,9 @@ class Panel {
     const [ay, by] = [this.start.at[1], at[1]].map((value) => inside(value, top, bottom)).sort((a, b) => a - b);
     const flat = by - ay < 20;
     this.chosen = bx - ax < 6 ? null : { x: [ax, bx], y: flat ? null : [ay, by] };
-    const shown = this.chosen ?? { x: [0, 0], y: [0, 0] };
-    const rows = shown.y ?? [top, bottom];
-    for (const [key, value] of Object.entries({ x: shown.x[0], y: rows[0], width: shown.x[1] - shown.x[0], height: rows[1] - rows[0] }))
-      this.selection.setAttribute(key, value);
+    const { x, y } = this.chosen ?? { x: [0, 0], y: [0, 0] };
+    const rows = y ?? [top, bottom];
+    set_up(this.selection, { x: x[0], y: rows[0], width: x[1] - x[0], height: rows[1] - rows[0] });
   }
 
   up(event) {
@@ -348,14 +330,14 @@ class Panel {
 
   /** Zoom around a place in the panel, from 0 (left) to 1 (right). The drawing may lag behind, so ask the chart. */
   zoom_by(factor, share = 0.5) {
-    const { x } = this.ranges();
+    const x = this.chart.range();
     const middle = x[0] + share * (x[1] - x[0]);
     this.chart.zoom_x(middle - (middle - x[0]) * factor, middle + (x[1] - middle) * factor);
     this.chart.zoomed_now();
   }
 
   key_down(event) {
-    const { x } = this.ranges();
+    const x = this.chart.range();
     const step = (x[1] - x[0]) / 5;
     const acts = {
       "+": () => this.zoom_by(0.7),
@@ -413,11 +395,3 @@ const nearest_rows = (rows, py, at_y) =>
     .sort((a, b) => Math.abs(at_y(a.value) - py) - Math.abs(at_y(b.value) - py))
     .slice(0, 10)
     .sort((a, b) => b.value - a.value);
-
-function node_capture(node, id) {
-  try {
-    node.setPointerCapture(id);
-  } catch {
-    // the pointer is gone already
-  }
-}

@@ -1,14 +1,7 @@
 // State, filters, and what happens when new numbers arrive.
 
-const KEY_OF = {
-  task: (run) => run.task,
-  method: (run) => run.method,
-  distraction: (run) => run.distraction,
-  seed: (run) => run.seed,
-  state: (run) => run.state,
-};
 const FILTERS = [["task", "Task"], ["method", "Method"], ["distraction", "Distraction"], ["split", "Split"], ["seed", "Seed"], ["state", "State"]];
-const SECTIONS = [["curves", "Curves"], ["final", "Returns"], ["inside", "Inside"], ["embedding", "t-SNE"], ["films", "Films"], ["pictures", "Galleries"], ["runs", "Runs"], ["compare", "Differences"], ["left-out", "Left out"]];
+const SECTIONS = [["curves", "Curves", Curves], ["final", "Returns", Final], ["inside", "Inside", Inside], ["embedding", "t-SNE", Embeddings], ["films", "Films", Films], ["pictures", "Galleries", Pictures], ["runs", "Runs", Runs], ["compare", "Differences", Compare], ["left-out", "Left out", LeftOut]];
 
 const page = {
   data: null,
@@ -18,13 +11,18 @@ const page = {
   combined: new Map(), // lines over seeds that have been computed for these numbers
   filters: Object.fromEntries(FILTERS.map(([key]) => [key, new Set()])), // what the reader has hidden
   place: (run) => `${run.task}|${run.distraction}`,
-  places: (runs) => unique(runs.map(page.place)).sort(text_order),
+  places() {
+    const places = unique(page.shown.map(page.place)).sort(text_order);
+    return places.map((place) => page.shown.filter((run) => page.place(run) === place));
+  },
+  splits(runs) {
+    const shown = ["train", "unseen"].filter((split) => !page.filters.split.has(split));
+    return shown.filter((split) => runs.some((run) => run.returns[split]));
+  },
   look: (method) => look_of(page.methods.indexOf(method)),
-  published: (task, distraction, split) => page.data.published.filter((cell) => cell.task === task && cell.distraction === distraction && cell.split === split),
+  published: (run, split) => page.data.published.filter((cell) => page.place(cell) === page.place(run) && cell.split === split),
   toggle(key, value) {
-    const out = page.filters[key];
-    if (out.has(value)) out.delete(value);
-    else out.add(value);
+    if (!page.filters[key].delete(value)) page.filters[key].add(value);
     filtered();
   },
 };
@@ -34,8 +32,8 @@ function take(data) {
   page.runs = data.runs;
   page.combined.clear();
   for (const run of page.runs) run.analysed = run.series.find((series) => "ch_index" in series.values || "state_r2" in series.values) ?? null;
-  page.methods = unique(page.runs.map(KEY_OF.method)).sort(text_order);
-  page.distractions = unique(page.runs.map(KEY_OF.distraction));
+  page.methods = unique(page.runs.map((run) => run.method)).sort(text_order);
+  page.distractions = unique(page.runs.map((run) => run.distraction));
   document.title = `${data.title} – CBM-RL`;
   $("title").textContent = data.title;
   const made = data.made ? `made ${data.made.slice(0, 16).replace("T", " ")} UTC` : "live";
@@ -45,8 +43,8 @@ function take(data) {
 }
 
 function filtered() {
-  const tests = Object.entries(KEY_OF);
-  page.shown = page.runs.filter((run) => tests.every(([key, of]) => !page.filters[key].has(of(run))));
+  // No run has a `split`: that filter hides panels and rows, not runs.
+  page.shown = page.runs.filter((run) => FILTERS.every(([key]) => !page.filters[key].has(run[key])));
   show_states();
   for (const filter of Object.values(filter_nodes)) filter.refresh();
   const [curves, final, ...below] = sections;
@@ -59,7 +57,7 @@ function filtered() {
 function finish(below) {
   for (const section of below) section.update();
   $("contents").replaceChildren(...SECTIONS.filter(([id]) => !$(id).hidden).map(([id, text]) => el("a", { href: `#${id}` }, text)));
-  announce(`${page.shown.length} of ${page.runs.length} runs shown`);
+  $("announce").textContent = `${page.shown.length} of ${page.runs.length} runs shown`;
   document.documentElement.dataset.ready = "yes";
 }
 
@@ -106,12 +104,16 @@ class Filter {
       this.boxes = values.map((value) => {
         const box = el("input", { type: "checkbox", onchange: () => page.toggle(this.key, value) });
         const only = el("button", { type: "button", class: "small", "aria-label": `only ${value}`, onclick: () => this.only([value]) }, "only");
-        const name = this.key === "split" ? split_text(value) : String(value);
-        return { value, box, row: el("div", { class: "choice" }, el("label", {}, box, el("span", {}, name)), only) };
+        const label = el("label", {}, box, el("span", {}, this.name(value)));
+        return { value, box, row: el("div", { class: "choice" }, label, only) };
       });
       this.list.replaceChildren(...this.boxes.map((one) => one.row));
     }
     this.root.hidden = values.length < 2;
+  }
+
+  name(value) {
+    return this.key === "split" ? split_text(value) : String(value);
   }
 
   only(values) {
@@ -123,7 +125,7 @@ class Filter {
     const out = page.filters[this.key];
     for (const { box, value } of this.boxes) box.checked = !out.has(value);
     const kept = this.values.filter((value) => !out.has(value));
-    const what = kept.length === this.values.length ? "all" : kept.length === 1 ? (this.key === "split" ? split_text(kept[0]) : String(kept[0])) : `${kept.length} of ${this.values.length}`;
+    const what = kept.length === this.values.length ? "all" : kept.length === 1 ? this.name(kept[0]) : `${kept.length} of ${this.values.length}`;
     this.summary.textContent = `${this.title}: ${what}`;
     this.root.classList.toggle("active", kept.length < this.values.length);
   }
@@ -135,8 +137,8 @@ function build_filters() {
       filter_nodes[key] = new Filter(key, title);
       $("filters").append(filter_nodes[key].root);
     }
-    const found = key === "split" ? ["train", "unseen"].filter((split) => page.runs.some((run) => run.returns[split])) : unique(page.runs.map(KEY_OF[key]));
-    filter_nodes[key].set(key === "method" ? page.methods : key === "split" ? found : found.sort(text_order));
+    const found = page.runs.flatMap((run) => (key === "split" ? Object.keys(run.returns) : run[key]));
+    filter_nodes[key].set(unique(found).sort(text_order));
   }
 }
 
@@ -145,9 +147,7 @@ const THEMES = { auto: "◐ auto", light: "☀ light", dark: "☾ dark" };
 function set_theme(theme) {
   if (theme === "auto") delete document.documentElement.dataset.theme;
   else document.documentElement.dataset.theme = theme;
-  $("theme").textContent = THEMES[theme];
-  $("theme").setAttribute("aria-label", `Colours: ${theme}. Change`);
-  $("theme").dataset.now = theme;
+  set_up($("theme"), { "aria-label": `Colours: ${theme}. Change`, "data-now": theme }).textContent = THEMES[theme];
   try {
     localStorage.setItem("cbm-theme", theme);
   } catch {
@@ -191,7 +191,8 @@ async function follow() {
   }
 }
 
-const sections = [new Curves(), new Final(), new Inside(), new Embeddings(), new Films(), new Pictures(), new Runs(), new Compare(), new LeftOut()];
+document.querySelector("main").append(...SECTIONS.map(([id]) => el("section", { id })));
+const sections = SECTIONS.map(([, , Section]) => new Section());
 set_theme(remembered_theme());
 $("theme").addEventListener("click", () => {
   const names = Object.keys(THEMES);

@@ -6,6 +6,7 @@ const STATE_MARKS = { running: "▶", complete: "✓", stopped: "■", failed: "
 const state_badge = (state) => el("span", { class: `badge ${state}` }, `${STATE_MARKS[state] ?? ""} ${state}`);
 const run_text = (run) => `${run.name}: ${run.method}, ${run.task}, ${run.distraction}, seed ${run.seed}`;
 const distraction_text = (distraction) => (distraction === "none" ? "no distraction" : distraction);
+const last_return = (run, split) => run.returns[split]?.mean.at(-1) ?? null;
 const place_text = (run) => (page.distractions.length > 1 ? `${run.task}, ${distraction_text(run.distraction)}` : run.task);
 
 function heading(section, title, ...tools) {
@@ -33,6 +34,8 @@ function chooser(name, on_change) {
 }
 
 const wrap_table = (table, name) => el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": name }, table);
+const setting_row = (key, values, props) =>
+  el("tr", props, el("th", { scope: "row" }, key), ...values.map((value) => el("td", {}, setting_text(value))));
 
 /** Lines of the runs of one panel, by method. `curve(run)` gives steps and values, or null; `what` is its name. */
 function lines_of(runs, how, what, curve) {
@@ -72,10 +75,9 @@ class ChartSection {
     this.help = el("p", { class: "quiet" });
     this.legend = el("div", { class: "legend", role: "group", "aria-label": "Methods" });
     this.section.append(this.help, this.legend);
-    this.chart = new Chart(this.section);
-    this.chart.on_zoom = () => {
-      this.reset.hidden = !this.chart.zoomed;
-    };
+    this.chart = new Chart(this.section, (zoomed) => {
+      this.reset.hidden = !zoomed;
+    });
     this.empty = el("p", { class: "note" });
     this.section.append(this.empty);
   }
@@ -91,11 +93,11 @@ class ChartSection {
   }
 
   save() {
-    const rows = [csv_line(["panel", "line", "env_step", "value", "low", "high", "runs"])];
+    const rows = [["panel", "line", "env_step", "value", "low", "high", "runs"]];
     for (const panel of this.chart.data)
       for (const line of panel.lines)
-        line.steps.forEach((step, i) => rows.push(csv_line([panel.title, line.name, step, line.values[i], line.low?.[i], line.high?.[i], line.n?.[i]])));
-    save_text(`${this.section.id}.csv`, "text/csv", `${rows.join("\n")}\n`);
+        line.steps.forEach((step, i) => rows.push([panel.title, line.name, step, line.values[i], line.low?.[i], line.high?.[i], line.n?.[i]]));
+    save_csv(`${this.section.id}.csv`, rows);
   }
 }
 
@@ -124,10 +126,8 @@ class Curves extends ChartSection {
   panels() {
     const how = this.how.select.value;
     const panels = [];
-    for (const place of page.places(page.shown)) {
-      const here = page.shown.filter((run) => page.place(run) === place);
-      const splits = ["train", "unseen"].filter((split) => !page.filters.split.has(split) && here.some((run) => run.returns[split]));
-      const made = splits.map((split) => {
+    for (const here of page.places()) {
+      const made = page.splits(here).map((split) => {
         const lines = lines_of(here, how, `return ${split}`, (run) => {
           const found = run.returns[split];
           return found && { steps: found.steps, values: found.mean };
@@ -135,14 +135,13 @@ class Curves extends ChartSection {
         const random = here.map((run) => run.random).filter((value) => value !== null);
         const rules = random.length ? [{ value: mean(random), name: "random actions" }] : [];
         if (this.paper.checked)
-          for (const cell of page.published(here[0].task, here[0].distraction, split))
-            if (here.some((run) => run.agent === cell.agent)) {
-              const method = here.find((run) => run.agent === cell.agent).method;
-              rules.push({ value: cell.mean, name: `${cell.agent} at 500K: ${paper_text(cell)}`, look: page.look(method) });
-            }
+          for (const cell of page.published(here[0], split)) {
+            const own = here.find((run) => run.agent === cell.agent);
+            if (own) rules.push({ value: cell.mean, name: `${cell.agent} at 500K: ${paper_text(cell)}`, look: page.look(own.method) });
+          }
         const only = here.every((run) => !run.returns.unseen); // no videos at all: nothing to tell apart
         const title = `${place_text(here[0])}${only ? "" : `, ${split_text(split)}`}`;
-        return { key: `${place}|${split}`, title, label: "mean return", lines, rules, zero: true };
+        return { key: `${page.place(here[0])}|${split}`, title, label: "mean return", lines, rules, zero: true };
       });
       const filled = made.filter((panel) => panel.lines.length);
       for (const panel of filled) panel.scale = filled.flatMap((one) => one.lines); // the same range for both sets of videos
@@ -188,14 +187,13 @@ class Inside extends ChartSection {
     const kmeans = of_clusters && other.length ? ` Without prototypes (${other.join(", ")}), clusters come from k-means on the latents.` : "";
     this.help.textContent = `${about?.help ?? ""}${kmeans}`;
     const panels = [];
-    for (const place of page.places(page.shown)) {
-      const here = page.shown.filter((run) => page.place(run) === place);
+    for (const here of page.places()) {
       const lines = lines_of(here, this.how.select.value, name, (run) => series_of(run, name));
       if (!lines.length) continue;
       const reference = page.data.references[name];
       const chance = here.flatMap((run) => (reference ? series_of(run, reference)?.values.slice(-1) ?? [] : []));
       const rules = chance.length ? [{ value: mean(chance), name: "chance" }] : [];
-      panels.push({ key: place, title: place_text(here[0]), label: about?.label ?? name, lines, rules });
+      panels.push({ key: page.place(here[0]), title: place_text(here[0]), label: about?.label ?? name, lines, rules });
     }
     return panels;
   }
@@ -220,7 +218,7 @@ class Final {
     this.at = chooser("At", () => this.update());
     this.centre = chooser("Seeds", () => this.update());
     this.centre.set([{ value: "mean", text: "mean ± standard deviation" }, { value: "iqm", text: "interquartile mean [95 %]" }]);
-    const csv = el("button", { type: "button", onclick: () => save_text("final.csv", "text/csv", this.csv) }, "CSV");
+    const csv = el("button", { type: "button", onclick: () => save_csv("final.csv", this.csv) }, "CSV");
     heading(this.section, "Returns", this.at.root, this.centre.root, csv);
     this.help = el("p", { class: "quiet" }, "Mean return of one evaluation, over runs (seeds); n is how many. ", el("i", {}, "paper"), ": what the paper reports after 500K steps, five seeds. *: some of these runs are not complete. Bold: the highest in a row.");
     this.table = el("table", { class: "numbers" });
@@ -231,12 +229,9 @@ class Final {
     const steps = unique(page.runs.flatMap((run) => Object.values(run.returns).flatMap((found) => found.steps))).sort((a, b) => b - a);
     this.at.set([{ value: "last", text: "the last evaluation" }, ...steps.slice(0, 60).map((step) => ({ value: String(step), text: `${steps_text(step)} steps` }))]);
     const methods = page.methods.filter((method) => page.shown.some((run) => run.method === method));
-    const rows = page.places(page.shown).flatMap((place) => {
-      const here = page.shown.filter((run) => page.place(run) === place);
-      return ["train", "unseen"].filter((split) => !page.filters.split.has(split) && here.some((run) => run.returns[split])).map((split) => this.row(here, split, methods));
-    });
+    const rows = page.places().flatMap((here) => page.splits(here).map((split) => this.row(here, split, methods)));
     this.section.hidden = !rows.length;
-    this.csv = [csv_line(["task", "distraction", "split", "method", "mean", "std", "iqm", "runs", "paper", "paper_std"]), ...rows.flatMap((row) => row.csv)].join("\n") + "\n";
+    this.csv = [["task", "distraction", "split", "method", "mean", "std", "iqm", "runs", "paper", "paper_std"], ...rows.flatMap((row) => row.csv)];
     const head = el("tr", {}, el("th", { scope: "col" }, "task"), el("th", { scope: "col" }, "split"), ...methods.map((method) => el("th", { scope: "col", class: "method" }, swatch(page.look(method)), el("br"), method)));
     this.table.replaceChildren(el("thead", {}, head), el("tbody", {}, ...rows.map((row) => row.node)));
   }
@@ -249,7 +244,7 @@ class Final {
       const done = known.filter(({ run }) => run.state === "complete");
       const found = this.at.select.value === "last" && done.length ? done : known; // compare finished runs with finished runs
       const agent = here.find((run) => run.method === method)?.agent;
-      return { method, found, beside: known.length - found.length, values: found.map((one) => one.value), paper: page.published(here[0].task, here[0].distraction, split).filter((cell) => cell.agent === agent) };
+      return { method, found, beside: known.length - found.length, values: found.map((one) => one.value), paper: page.published(here[0], split).filter((cell) => cell.agent === agent) };
     });
     const centre = iqms ? iqm : mean;
     const best = Math.max(...cells.filter((cell) => cell.values.length).map((cell) => centre(cell.values)));
@@ -272,7 +267,7 @@ class Final {
       );
     });
     const node = el("tr", {}, el("th", { scope: "row" }, place_text(here[0])), el("td", { class: "words" }, here.some((run) => run.returns.unseen) ? split : "–"), ...nodes);
-    const csv = cells.filter((cell) => cell.values.length).map(({ method, values, paper }) => csv_line([here[0].task, here[0].distraction, split, method, mean(values), deviation(values), iqm(values), values.length, paper[0]?.mean, paper[0]?.std]));
+    const csv = cells.filter((cell) => cell.values.length).map(({ method, values, paper }) => [here[0].task, here[0].distraction, split, method, mean(values), deviation(values), iqm(values), values.length, paper[0]?.mean, paper[0]?.std]);
     return { node, csv };
   }
 
@@ -293,8 +288,7 @@ class Embeddings {
     heading(this.section, "t-SNE of latents", this.first.root, this.second.root, this.colour.root);
     this.section.append(el("p", { class: "quiet" }, "Each dot is an observation. Where the background does not matter, background colours are mixed and values form regions."));
     this.pair = [new Embedding(), new Embedding()];
-    this.holder = el("div", { class: "embeddings" }, this.pair[0].root, this.pair[1].root);
-    this.section.append(this.holder);
+    this.section.append(el("div", { class: "embeddings" }, this.pair[0].root, this.pair[1].root));
   }
 
   update() {
@@ -309,18 +303,17 @@ class Embeddings {
     if (fresh && other) this.second.select.value = other.id; // two methods side by side say more than one does
     this.second.root.hidden = usable.length < 2;
     this.colour.set([{ value: "value", text: "state value" }, { value: "background", text: "background" }, { value: "step", text: "step of the episode" }]);
-    [this.first, this.second].forEach((choice, i) => {
-      const run = usable.find((one) => one.id === choice.select.value);
+    this.chosen = [this.first, this.second].map((choice) => usable.find((run) => run.id === choice.select.value));
+    this.chosen.forEach((run, i) => {
       this.pair[i].root.hidden = !run;
-      if (run) when_near(this.section, () => this.show());
     });
     if (this.started) this.show();
+    else when_near(this.section, () => this.show());
   }
 
   show() {
     this.started = true;
-    [this.first, this.second].forEach((choice, i) => {
-      const run = page.runs.find((one) => one.id === choice.select.value);
+    this.chosen.forEach((run, i) => {
       const last = run?.media.findLast((medium) => medium.kind === "tsne" || (medium.kind === "frames" && medium.embed));
       if (run) when_here(last, () => this.pair[i].show(run, this.colour.select.value));
     });
@@ -329,16 +322,18 @@ class Embeddings {
 
 /** Cards of media that stay in place while the page is updated. */
 class Cards {
-  constructor(id) {
+  constructor(id, title, ...tools) {
     this.section = $(id);
     this.cards = new Map();
     this.grid = el("div", { class: "cards" });
-    this.more = el("button", { type: "button", onclick: () => this.show_more() });
+    this.more = el("button", { type: "button", onclick: () => this.show(this.limit + 48) });
     this.limit = 24;
+    heading(this.section, title, ...tools);
+    this.section.append(this.grid, this.more);
   }
 
-  show_more() {
-    this.limit += 48;
+  show(limit) {
+    this.limit = limit;
     this.update();
   }
 
@@ -362,19 +357,18 @@ class Cards {
   }
 }
 
-const card_title = (run) => [el("b", {}, run.method), el("br"), `${run.task}, ${distraction_text(run.distraction)}, seed ${run.seed}`];
+function card(run, medium, what) {
+  const place = `${run.task}, ${distraction_text(run.distraction)}, seed ${run.seed}`;
+  const words = [el("b", {}, run.method), el("br"), place, el("span", { class: "quiet" }, `, ${what}`)];
+  return el("figure", { class: "card" }, medium, el("figcaption", {}, ...words));
+}
 
 class Films extends Cards {
   constructor() {
-    super("films");
     const all = (act) => () => this.grid.querySelectorAll("video").forEach(act);
-    heading(
-      this.section,
-      "Films",
-      el("button", { type: "button", onclick: all((film) => film.play().catch(() => {})) }, "Play all"),
-      el("button", { type: "button", onclick: all((film) => film.pause()) }, "Pause all"),
-    );
-    this.section.append(this.grid, this.more);
+    const play = el("button", { type: "button", onclick: all((film) => film.play().catch(() => {})) }, "Play all");
+    const pause = el("button", { type: "button", onclick: all((film) => film.pause()) }, "Pause all");
+    super("films", "Films", play, pause);
   }
 
   update() {
@@ -382,21 +376,16 @@ class Films extends Cards {
       const video = el("video", { controls: true, loop: true, playsinline: true, preload: "metadata", "aria-label": `Film of ${run_text(run)}` });
       video.muted = true;
       load_when_near(video, medium);
-      const step = medium.step === undefined ? medium.name : `at ${steps_text(medium.step)} steps`;
-      return el("figure", { class: "card" }, video, el("figcaption", {}, ...card_title(run), el("span", { class: "quiet" }, `, ${step}`)));
+      return card(run, video, medium.step === undefined ? medium.name : `at ${steps_text(medium.step)} steps`);
     });
   }
 }
 
 class Pictures extends Cards {
   constructor() {
-    super("pictures");
-    this.kind = chooser("Show", () => {
-      this.limit = 24;
-      this.update();
-    });
-    heading(this.section, "Galleries and figures", this.kind.root);
-    this.section.append(this.grid, this.more);
+    const kind = chooser("Show", () => this.show(24));
+    super("pictures", "Galleries and figures", kind.root);
+    this.kind = kind;
   }
 
   update() {
@@ -410,7 +399,7 @@ class Pictures extends Cards {
       const image = el("img", { alt: `${medium.caption} of ${run_text(run)}`, decoding: "async" });
       load_when_near(image, medium);
       const open = el("button", { type: "button", class: "picture", title: "larger", onclick: () => view(image, `${medium.caption}: ${run_text(run)}`) }, image);
-      return el("figure", { class: "card" }, open, el("figcaption", {}, ...card_title(run), el("span", { class: "quiet" }, `, ${medium.caption}`)));
+      return card(run, open, medium.caption);
     });
   }
 }
@@ -432,20 +421,20 @@ class Runs {
     this.table = el("table", { class: "runs" });
     this.section.append(wrap_table(this.table, "Runs"));
     this.columns = [
-      ["name", "run", (run) => run.name],
+      ["name", "run"],
       ["state", "state", (run) => STATES.indexOf(run.state)],
-      ["task", "task", (run) => run.task],
-      ["method", "method", (run) => run.method],
-      ["distraction", "distraction", (run) => run.distraction],
-      ["seed", "seed", (run) => run.seed],
-      ["step", "steps", (run) => run.step],
-      ["train", "return, training videos", (run) => run.returns.train?.mean.at(-1) ?? null],
-      ["unseen", "unseen videos", (run) => run.returns.unseen?.mean.at(-1) ?? null],
+      ["task", "task"],
+      ["method", "method"],
+      ["distraction", "distraction"],
+      ["seed", "seed"],
+      ["step", "steps"],
+      ["train", "return, training videos", (run) => last_return(run, "train")],
+      ["unseen", "unseen videos", (run) => last_return(run, "unseen")],
     ];
   }
 
   update() {
-    const value = this.columns.find(([key]) => key === this.sort.by)[2];
+    const value = this.columns.find(([key]) => key === this.sort.by)[2] ?? ((run) => run[this.sort.by]);
     const order = (a, b) => {
       const [x, y] = [value(a), value(b)];
       if (x === null || y === null) return (x === null) - (y === null);
@@ -471,8 +460,7 @@ class Runs {
   row(run) {
     const open = this.open.has(run.id);
     const press = () => {
-      if (open) this.open.delete(run.id);
-      else this.open.add(run.id);
+      if (!this.open.delete(run.id)) this.open.add(run.id);
       this.update();
     };
     const share = run.total ? Math.min(1, run.step / run.total) : 0;
@@ -483,22 +471,19 @@ class Runs {
       {},
       el("th", { scope: "row" }, el("button", { type: "button", class: "plain name", "data-run": run.id, "aria-expanded": String(open), onclick: press }, `${open ? "▾" : "▸"} ${run.name}`)),
       el("td", {}, state_badge(run.state), why),
-      el("td", {}, run.task),
-      el("td", {}, run.method),
-      el("td", {}, run.distraction),
+      ...["task", "method", "distraction"].map((key) => el("td", {}, run[key])),
       el("td", { class: "right" }, String(run.seed)),
       el("td", {}, bar, el("div", { class: "steps" }, `${steps_text(run.step)} of ${steps_text(run.total)}`)),
-      el("td", { class: "right" }, number_text(run.returns.train?.mean.at(-1))),
-      el("td", { class: "right" }, number_text(run.returns.unseen?.mean.at(-1))),
+      ...["train", "unseen"].map((split) => el("td", { class: "right" }, number_text(last_return(run, split)))),
     );
   }
 
   details(run) {
     const settings = (values) => {
-      const rows = Object.entries(values).map(([key, value]) => el("tr", {}, el("th", { scope: "row" }, key), el("td", {}, setting_text(value))));
+      const rows = Object.entries(values).map(([key, value]) => setting_row(key, [value]));
       return el("table", { class: "settings" }, el("tbody", {}, ...rows));
     };
-    const command = run.provenance.command;
+    const { command, ...provenance } = run.provenance;
     const inside = el(
       "div",
       { class: "details" },
@@ -507,7 +492,7 @@ class Runs {
       el("h3", {}, "Configuration"),
       settings(run.config),
       Object.keys(run.provenance).length ? el("h3", {}, "Where it came from") : null,
-      settings(Object.fromEntries(Object.entries(run.provenance).filter(([key]) => key !== "command"))),
+      settings(provenance),
     );
     return el("tr", { class: "open" }, el("td", { colspan: this.columns.length }, inside));
   }
@@ -540,9 +525,10 @@ class Compare {
     const differs = (key) => JSON.stringify(left[key]) !== JSON.stringify(right[key]);
     const different = keys.filter(differs);
     this.note.textContent = different.length ? `${different.length} of ${keys.length} settings and versions differ.` : `All ${keys.length} settings and versions are equal.`;
-    const rows = (this.all.checked ? keys : different).map((key) => el("tr", { class: differs(key) ? "differs" : null }, el("th", { scope: "row" }, key), el("td", {}, setting_text(left[key])), el("td", {}, setting_text(right[key]))));
-    const head = el("tr", {}, el("th", { scope: "col" }, "setting"), el("th", { scope: "col" }, a.name), el("th", { scope: "col" }, b.name));
-    this.table.replaceChildren(el("thead", {}, head), el("tbody", {}, ...rows));
+    const shown = this.all.checked ? keys : different;
+    const rows = shown.map((key) => setting_row(key, [left[key], right[key]], { class: differs(key) ? "differs" : null }));
+    const head = ["setting", a.name, b.name].map((name) => el("th", { scope: "col" }, name));
+    this.table.replaceChildren(el("thead", {}, el("tr", {}, ...head)), el("tbody", {}, ...rows));
   }
 }
 

@@ -63,38 +63,28 @@ function bootstrap(values, centre) {
 }
 
 /** The value of a curve at a step: its own, or on the line between its neighbours; null outside of it. */
-function value_at(curve, step) {
-  const { steps, values } = curve;
-  let low = 0;
-  let high = steps.length - 1;
-  if (high < 0 || step < steps[0] || step > steps[high]) return null;
-  while (high - low > 1) {
-    const middle = (low + high) >> 1;
-    if (steps[middle] <= step) low = middle;
-    else high = middle;
-  }
-  if (steps[high] === step) return values[high];
-  if (steps[low] === step || high === low) return values[low];
-  const share = (step - steps[low]) / (steps[high] - steps[low]);
-  return values[low] + share * (values[high] - values[low]);
+function value_at({ steps, values }, step) {
+  const i = steps.findLastIndex((own) => own <= step);
+  if (steps[i] === step) return values[i];
+  if (i < 0 || i === steps.length - 1) return null;
+  const share = (step - steps[i]) / (steps[i + 1] - steps[i]);
+  return values[i] + share * (values[i + 1] - values[i]);
 }
 
 /** Curves of one setting as one: steps, centre, interval, and how many seeds reach each step. */
 function combine(curves, how) {
   const steps = unique(curves.flatMap((curve) => curve.steps)).sort((a, b) => a - b);
   const line = { steps, values: [], low: [], high: [], n: [], of: curves.length };
+  const centre = how === "iqm" ? iqm : mean;
   for (const step of steps) {
     const values = curves.map((curve) => value_at(curve, step)).filter((value) => value !== null);
-    const centre = how === "iqm" ? iqm : mean;
     const middle = centre(values);
-    let interval = [null, null];
-    if (how === "std" && values.length > 1) {
-      const spread = deviation(values);
-      interval = [middle - spread, middle + spread];
-    } else if (how !== "std") interval = bootstrap(values, centre);
+    const spread = deviation(values);
+    const around = spread === null ? [null, null] : [middle - spread, middle + spread];
+    const [low, high] = how === "std" ? around : bootstrap(values, centre);
     line.values.push(middle);
-    line.low.push(interval[0]);
-    line.high.push(interval[1]);
+    line.low.push(low);
+    line.high.push(high);
     line.n.push(values.length);
   }
   return line;

@@ -15,16 +15,15 @@ const shade = (share) => `light-dark(${cividis(0.93 * share)}, ${cividis(0.25 + 
 
 class Embedding {
   constructor() {
-    this.scatter = svg("svg", { class: "scatter", tabindex: 0, role: "img" });
+    const point = (event) => this.point(event);
+    const listeners = { onpointermove: point, onpointerdown: point, onkeydown: (event) => this.key_down(event) };
+    this.scatter = svg("svg", { class: "scatter", tabindex: 0, role: "img", ...listeners });
     this.ring = svg("circle", { r: 7, fill: "none", stroke: "var(--ink)", "stroke-width": 2 });
     this.frame = el("canvas", { class: "frame", width: 128, height: 128 });
     this.words = el("p", { class: "quiet", "aria-live": "polite" });
     this.legend = el("div", { class: "legend" });
     this.title = el("h3");
     this.root = el("figure", { class: "embedding" }, el("figcaption", {}, this.title), this.scatter, el("div", { class: "under" }, this.frame, this.words), this.legend);
-    this.scatter.addEventListener("pointermove", (event) => this.point(event));
-    this.scatter.addEventListener("pointerdown", (event) => this.point(event));
-    this.scatter.addEventListener("keydown", (event) => this.key_down(event));
     new ResizeObserver(() => this.draw()).observe(this.scatter);
   }
 
@@ -96,8 +95,7 @@ class Embedding {
 
   draw_ring() {
     const [x, y] = this.places[this.picked] ?? [-99, -99];
-    this.ring.setAttribute("cx", x);
-    this.ring.setAttribute("cy", y);
+    set_up(this.ring, { cx: x, cy: y });
   }
 
   draw_legend() {
