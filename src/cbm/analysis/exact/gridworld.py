@@ -70,8 +70,11 @@ class LearnedModel:
         return (reward_part + latent_part).numpy()
 
 
-def learn(mdp: MDP, weights: dict[str, float], seed: int, updates: int) -> LearnedModel:
-    """Train on random cells, with half of the moves optimal and half random. Without `weights` there is no training."""
+def learn(mdp: MDP, weights: dict[str, float], seed: int, updates: int, one_background: bool = False) -> LearnedModel:
+    """Train on random cells, with half of the moves optimal and half random. Without `weights` there is no training.
+
+    With `one_background`, all pictures of a batch have the same one, for a figure of the guide.
+    """
     images = torch.from_numpy(pictures())
     best = optimal_values(mdp, DISCOUNT)[1].argmax(axis=0)
     rng = np.random.default_rng(seed)
@@ -84,7 +87,7 @@ def learn(mdp: MDP, weights: dict[str, float], seed: int, updates: int) -> Learn
     moves = torch.from_numpy(MOVES).float()
     for _ in range(updates if weights else 0):
         cell = rng.integers(SIDE * SIDE, size=BATCH)
-        background = rng.integers(BACKGROUNDS, size=BATCH)
+        background = rng.integers(BACKGROUNDS, size=1 if one_background else BATCH)
         action = np.where(rng.random(BATCH) < 0.5, best[cell], rng.integers(len(MOVES), size=BATCH))
         after = [rng.choice(SIDE * SIDE, p=mdp.transition[a, s]) for a, s in zip(action, cell, strict=True)]
         reward = torch.from_numpy(mdp.reward[action, cell]).float()[:, None]
