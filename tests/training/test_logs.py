@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -14,8 +15,9 @@ import torch
 from cbm.errors import CBMError
 from cbm.runs.directory import RunDir, RunInUse, open_existing, open_new
 from cbm.system.jsonl import JsonLines, read_lines
+from cbm.training import progress
 from cbm.training.logs import Logs, Means, NotFinite, start_wandb
-from cbm.training.progress import ProgressDisplay, describe
+from cbm.training.progress import ProgressDisplay
 from cbm.training.stop import Stop
 
 
@@ -158,10 +160,18 @@ def test_the_first_signal_asks_and_the_second_ctrl_c_quits() -> None:
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_progress_tells_all_counters_and_the_time_left() -> None:
-    line = describe(20_000, 2_500, 2_000, 123.45, steps_per_second=10.0, updates_per_second=1.25, total=56_000)
-    assert line == "env 20,000, agent 2,500, updates 2,000 (1.2/s), return 123.5, 1:00:00 left"
-    assert describe(0, 0, 0, None, 0.0, 0.0, 100) == "env 0, agent 0, updates 0 (0.0/s)"
+def test_progress_tells_all_counters_and_the_time_left(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    times = iter([0.0, 1600.0])
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: next(times)))
+    with ProgressDisplay(total=56_000) as show:
+        show.update(0, 0, 0, None)
+        show.update(20_000, 2_500, 2_000, 123.45)
+    assert capsys.readouterr().out.splitlines() == [
+        "env 0, agent 0, updates 0 (0.0/s), of 56,000",
+        "env 20,000, agent 2,500, updates 2,000 (1.2/s), return 123.5, 0:48:00 left, of 56,000",
+    ]
 
 
 def test_plain_lines_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:

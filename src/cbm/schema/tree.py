@@ -52,12 +52,12 @@ def to_json(value: Any) -> Any:
     return value
 
 
-def flatten(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def flatten(data: Mapping[str, Any], dot: str = ".", prefix: str = "") -> dict[str, Any]:
     """Nested objects as dotted names."""
     flat: dict[str, Any] = {}
     for key, value in data.items():
         inner = isinstance(value, Mapping) and value
-        flat |= flatten(value, f"{prefix}{key}.") if inner else {f"{prefix}{key}": value}
+        flat |= flatten(value, dot, f"{prefix}{key}{dot}") if inner else {f"{prefix}{key}": value}
     return flat
 
 
