@@ -118,18 +118,18 @@ def play_grid(
     ]
     if not jobs:
         return Matrix(name, env_step, returns)
-    played: dict[int, list[tuple[int, Episode]]] = {}
+    played: dict[int, Episode] = {}
     file = JsonLines(root / "robustness.jsonl", root)
 
     def keep(index: int, episode: Episode) -> None:
+        played[index] = episode
         number = index // episodes
-        own = played.setdefault(number, [])
-        own.append((index, episode))
+        own = [played[i] for i in range(number * episodes, (number + 1) * episodes) if i in played]
         if len(own) < episodes:
             done(None, [], True)
             return
-        cell, found = missing[number][0], summarise([each for _, each in sorted(own, key=lambda pair: pair[0])])
-        numbers = found[cell.split]
+        cell = missing[number][0]
+        numbers = summarise(own)[cell.split]
         said = {"env_step": env_step, "row": cell.row, "split": cell.split, "conditions": dict(cell.conditions)}
         file.append({**said, **numbers})
         returns[cell.row, cell.dynamic] = numbers["returns"]

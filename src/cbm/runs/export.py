@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -37,10 +37,9 @@ CHECKED = 64  # observations
 _METADATA = "cbm.json"  # its name among the extra files of a .pt2
 
 
-class Policy(Protocol):
-    """A policy file, opened. `memory` is None for an agent without one, and zeros when an episode begins."""
-
-    def __call__(self, obs: np.ndarray, memory: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]: ...
+# A policy file, opened: (obs, memory) -> (action, memory). `memory` is None for an agent without one, and zeros when an
+# episode begins.
+Policy = Callable[[np.ndarray, np.ndarray | None], tuple[np.ndarray, np.ndarray | None]]
 
 
 class Format(NamedTuple):
@@ -90,14 +89,15 @@ def export_agent(
             "networks that act as one module (docs/extending.md)."
         )
     kind, controller = FORMATS[format], agent.controller()
+    shape = (3 * config.env.frame_stack, config.env.size, config.env.size)
     try:
         with aside(path) as made, _quietly(), one_thread():
             report("tracing the networks")
-            traced = trace(controller, _shape(config))
+            traced = trace(controller, shape)
             report(f"writing {path.name}")
             kind.write(traced, metadata(config, controller, env_step), made)
             report(f"comparing it with the agent on {CHECKED} observations")
-            obs = np.random.default_rng(0).integers(0, 256, (CHECKED, 1, *_shape(config)), dtype=np.uint8)
+            obs = np.random.default_rng(0).integers(0, 256, (CHECKED, 1, *shape), dtype=np.uint8)
             difference = largest_difference(agent, kind.open(made), controller.memory_dim, obs)
             if not difference <= TOLERANCE:  # also true for NaN
                 raise CBMError(
@@ -231,10 +231,6 @@ def _format(path: Path, format: str | None) -> str:
             f"PyTorch's own format needs nothing more: -o {path.with_suffix('.pt2')}"
         )
     return name
-
-
-def _shape(config: RunConfig) -> tuple[int, int, int]:
-    return 3 * config.env.frame_stack, config.env.size, config.env.size
 
 
 @contextmanager

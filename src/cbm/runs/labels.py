@@ -50,10 +50,8 @@ def label_runs(runs: Sequence[Run]) -> list[Labels]:
     for members in alike.values():
         for index, folder in zip(members, _folders([runs[i] for i in members]), strict=True):
             told[index] += [folder] if folder else []
-    methods = [
-        f"{run.agent} ({', '.join(parts)})" if parts else run.agent for run, parts in zip(runs, told, strict=True)
-    ]
-    return [Labels(*pair) for pair in zip(methods, distractions, strict=True)]
+    methods = [run.agent + (f" ({', '.join(parts)})" if parts else "") for run, parts in zip(runs, told, strict=True)]
+    return list(map(Labels, methods, distractions))
 
 
 def _settings(runs: Sequence[Run]) -> list[list[str]]:

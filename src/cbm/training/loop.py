@@ -18,7 +18,7 @@ from cbm.evaluation.workers import Workers
 from cbm.learning import threads
 from cbm.learning.memory import keep_freed_memory
 from cbm.runs import checkpoint
-from cbm.runs.directory import RunDir, open_new
+from cbm.runs.directory import RunDir
 from cbm.runs.load import find_run
 from cbm.runs.provenance import provenance
 from cbm.runs.trust import check_trusted, module_of, trust
@@ -75,7 +75,9 @@ def train(
     calls = Callbacks(callbacks)
     run = RunDir(Path(out))
     with explain_full_disk(run), run.locked():
-        open_new(run.root)
+        if run.config.exists():
+            again = run.resume_command
+            raise CBMError(f"{run.root} already holds a run. To resume it: {again}. Or choose another --out.")
         trust(module_of(config.env.env_id))
         origin = provenance() | {"differences": comparison.differences(config)}
         return _loop(resolve_machine(config), run, origin, calls, wandb, quiet)
