@@ -49,8 +49,6 @@ class Work(Protocol[Result]):
 
 @dataclass(frozen=True)
 class Episode:
-    """One episode played."""
-
     spec: EpisodeSpec
     total: float
     length: int

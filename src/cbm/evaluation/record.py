@@ -90,7 +90,6 @@ def _take(config: RunConfig, agent: Agent, spec: EpisodeSpec, env_step: int) -> 
 
 
 def film_episode(agent: Agent, env: gym.Env, spec: EpisodeSpec, env_step: int, title: str) -> Take:
-    """Play one episode, and draw it."""
     frames: list[np.ndarray] = []
 
     def watch(obs: np.ndarray, total: float) -> None:
@@ -121,9 +120,7 @@ def compose(scene: np.ndarray | None, seen: np.ndarray, caption: str) -> np.ndar
 
 def _scene(env: gym.Env) -> np.ndarray | None:
     """What `render` shows, if the environment can render."""
-    if env.render_mode != "rgb_array":
-        return None
-    picture = env.render()
+    picture = env.render() if env.render_mode == "rgb_array" else None
     return picture if isinstance(picture, np.ndarray) else None
 
 

@@ -21,8 +21,6 @@ class RunInUse(CBMError):
 
 
 class RunDir:
-    """The paths of one run."""
-
     def __init__(self, root: Path) -> None:
         self.root = root
         self.config = root / "config.json"

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 TOLERANCE = 1e-5  # of an action in [-1, 1]
 CHECKED = 64  # observations
-_METADATA = "cbm.json"  # its name among the extra files of a .pt2
 
 
 # A policy file, opened: (obs, memory) -> (action, memory). `memory` is None for an agent without one, and zeros when an
@@ -191,7 +190,7 @@ def _write_pt2(traced: ExportedProgram, facts: Mapping[str, str], path: Path) ->
     import torch
 
     with path.open("wb") as file:  # given a name, torch would insist that it ends in .pt2
-        torch.export.save(traced, file, extra_files={_METADATA: json.dumps(facts, indent=2)})
+        torch.export.save(traced, file, extra_files={"cbm.json": json.dumps(facts, indent=2)})
 
 
 def open_pt2(path: Path) -> Policy:

@@ -39,8 +39,6 @@ class Problem:
 
 @dataclass(frozen=True)
 class Status:
-    """What state a run is in."""
-
     state: Literal["complete", "running", "stopped", "failed"]
     reason: str = ""  # why it failed or, if known, stopped; for `running`, the process
 

@@ -7,8 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import chdir, suppress
 from importlib import import_module
 from multiprocessing.connection import Connection
 
@@ -53,12 +52,6 @@ def environment() -> dict[str, str]:
     return os.environ | {"PYTHONPATH": os.pathsep.join(without_current_folder(sys.path)), "PYTHONSAFEPATH": "1"}
 
 
-@contextmanager
-def outside() -> Iterator[None]:
+def outside() -> chdir[str]:
     """Leave the current folder for that of Python's own modules: some libraries look into the current one unasked."""
-    here = os.getcwd()
-    os.chdir(os.path.dirname(os.__file__))
-    try:
-        yield
-    finally:
-        os.chdir(here)
+    return chdir(os.path.dirname(os.__file__))

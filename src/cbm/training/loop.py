@@ -141,14 +141,13 @@ def _loop(
         collector = Collector(config, clock)
         stack.callback(collector.close)
         checkpoint.clear_unfinished(run.checkpoints)
-        found = checkpoint.load_newest(run.checkpoints)
-        state = None if found is None else found[1]
-        if found is None:  # a new run evaluates right away
+        done, state = checkpoint.load_newest(run.checkpoints) or (0, None)
+        if state is None:  # a new run evaluates right away
             workers.start()
-        if found is not None and training.total_steps <= found[0] - repeat:
+        if training.total_steps <= done - repeat:
             raise CBMError(
-                f"this run has done {found[0]:,} environment steps: it cannot end at {training.total_steps:,}. "
-                f"To extend it: {run.resume_command} --steps {2 * found[0]}"
+                f"this run has done {done:,} environment steps: it cannot end at {training.total_steps:,}. "
+                f"To extend it: {run.resume_command} --steps {2 * done}"
             )
         session = Session(config, collector, run.replay, state)
         agent, means, at = session.agent, session.means, session.at

@@ -27,8 +27,6 @@ class Begun(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One agent step."""
-
     action: np.ndarray
     reward: float
     frame: np.ndarray  # the newest frame of the observation that it led to
