@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
+import gymnasium as gym
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
@@ -23,11 +24,7 @@ from cbm.schema.ranges import Range
 from cbm.schema.tree import check
 from cbm.system.files import make_folder
 from cbm.system.jsonl import read_lines
-
-if TYPE_CHECKING:
-    import gymnasium as gym
-
-    from cbm.types import Agent
+from cbm.types import Agent
 
 _HEIGHT, _STRIP = 336, 32  # four times 84 pixels, and a line of text under it; both even, as yuv420p needs
 _PLAYBACK = 20  # frames per second if the environment does not say

@@ -15,19 +15,19 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from multiprocessing.connection import Connection, wait
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+import gymnasium as gym
+import numpy as np
+import torch
+
+from cbm.config import EnvConfig, from_json
+from cbm.config.build import Shapes, load_weights, make_environment, make_run_agent, one_thread
 from cbm.errors import CBMError
 from cbm.evaluation.play import Interrupted, Work
+from cbm.runs.state_tree import Json, pack, unpack
 from cbm.system import child
-
-if TYPE_CHECKING:
-    import gymnasium as gym
-    import numpy as np
-
-    from cbm.config import EnvConfig
-    from cbm.runs.state_tree import Json
-    from cbm.types import Agent
+from cbm.types import Agent
 
 T = TypeVar("T")
 
@@ -68,8 +68,6 @@ class Workers:
 
         `done` is called with the index and result of each job as soon as it is finished.
         """
-        from cbm.runs.state_tree import pack
-
         self.start()
         skeleton, tensors = pack({**state, "optimizers": {}})
         # Arrays are copied into the pipe. PyTorch would pass tensors as open files, which outlive a killed process.
@@ -148,8 +146,6 @@ class _Player:
     """An agent and its environments, made when they are first needed."""
 
     def __init__(self, config: dict[str, Any]) -> None:
-        from cbm.config import from_json
-
         self._config = from_json(config)
         self._envs: dict[str, gym.Env] = {}
         self._elsewhere: tuple[EnvConfig, str, gym.Env] | None = None  # one at a time: such jobs come one after another
@@ -158,8 +154,6 @@ class _Player:
 
     def prepare(self, split: str, elsewhere: EnvConfig | None = None) -> gym.Env:
         """An environment with these videos: that of the run, or another one."""
-        from cbm.config.build import Shapes, make_environment, make_run_agent
-
         if elsewhere is None:
             if split not in self._envs:
                 self._envs[split] = make_environment(self._config.env, split)
@@ -174,11 +168,6 @@ class _Player:
         return env
 
     def play(self, weights: Weights, job: Work[T], env_step: int) -> T:
-        import torch
-
-        from cbm.config.build import load_weights, one_thread
-        from cbm.runs.state_tree import unpack
-
         env = self.prepare(job.split, job.env)
         assert self._agent is not None
         if self._loaded is not weights:

@@ -15,22 +15,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import torch
+from torch.export import ExportedProgram
 
 from cbm import __version__
+from cbm.agents.controller import Controller
 from cbm.config import RunConfig, read_config
 from cbm.config.build import one_thread
 from cbm.errors import EXPORT_HINT, CBMError, choose
 from cbm.runs.load import find_run, load_run
 from cbm.system.files import aside, check_output
 from cbm.types import Agent, Deployable, begin_episode
-
-if TYPE_CHECKING:
-    from torch.export import ExportedProgram
-
-    from cbm.agents.controller import Controller
 
 TOLERANCE = 1e-5  # of an action in [-1, 1]
 CHECKED = 64  # observations
@@ -131,8 +129,6 @@ def metadata(config: RunConfig, controller: Controller, env_step: int) -> dict[s
 
 def trace(controller: Controller, shape: tuple[int, int, int]) -> ExportedProgram:
     """The controller as a graph, for batches of any size."""
-    import torch
-
     inputs = [torch.zeros(2, *shape, dtype=torch.uint8)]
     if controller.memory_dim:
         inputs.append(torch.zeros(2, controller.memory_dim))
@@ -154,8 +150,6 @@ def largest_difference(agent: Agent, policy: Policy, memory_dim: int, obs: np.nd
 
 
 def _write_onnx(traced: ExportedProgram, facts: Mapping[str, str], path: Path) -> None:
-    import torch
-
     memory = len(traced.graph_signature.user_inputs) > 1
     program = torch.onnx.export(
         traced,
@@ -187,15 +181,11 @@ def open_onnx(path: Path) -> Policy:
 
 
 def _write_pt2(traced: ExportedProgram, facts: Mapping[str, str], path: Path) -> None:
-    import torch
-
     with path.open("wb") as file:  # given a name, torch would insist that it ends in .pt2
         torch.export.save(traced, file, extra_files={"cbm.json": json.dumps(facts, indent=2)})
 
 
 def open_pt2(path: Path) -> Policy:
-    import torch
-
     with path.open("rb") as file:
         module: Any = torch.export.load(file).module()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cbm.config import RunConfig, check_settings, read_config
 from cbm.config.build import Shapes, load_weights, make_run_agent
@@ -13,10 +13,7 @@ from cbm.runs.checkpoint import load_newest
 from cbm.runs.directory import RunDir
 from cbm.runs.trust import check_trusted
 from cbm.runs.zoo.entries import is_reference, open_entry, verify
-from cbm.types import begin_episode
-
-if TYPE_CHECKING:
-    from cbm.types import Agent
+from cbm.types import Agent, begin_episode
 
 
 def load_agent(directory: Path | str, device: str = "cpu") -> Agent:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from cbm.config import RunConfig
 from cbm.errors import CBMError
 from cbm.runs.checkpoint import random_state, set_random_state
-
-if TYPE_CHECKING:
-    from cbm.config import RunConfig
-    from cbm.training.session import Session
-    from cbm.training.stop import Stop
-    from cbm.types import Agent
+from cbm.training.session import Session
+from cbm.training.stop import Stop
+from cbm.types import Agent
 
 
 class LiveRun:
