@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from difflib import get_close_matches
 from enum import IntEnum
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -219,10 +219,8 @@ def _mismatch(hint: Any, value: object, key: str) -> BadSetting:
     return BadSetting(f"{key} must be {describe(hint)}, not {shown if len(shown) < 80 else f'{shown[:80]} ...'}.")
 
 
-@cache
-def _hints(kind: type) -> dict[str, Any]:
-    """The types of a dataclass's fields, with their ranges."""
-    return get_type_hints(kind, include_extras=True)
+# The types of a dataclass's fields, with their ranges.
+_hints: Callable[[Any], dict[str, Any]] = cache(partial(get_type_hints, include_extras=True))
 
 
 class Checked:
