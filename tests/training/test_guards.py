@@ -21,9 +21,9 @@ from cbm.runs.checkpoint import load_newest
 from cbm.runs.directory import RunDir, RunInUse
 from cbm.training import loop
 from cbm.training.logs import NotFinite
-from cbm.training.rollout import Rollout
+from cbm.training.stepper import Stepper
 from same_run import assert_same_run
-from toy import PixelDot, cbm, finished_run, tiny, tiny_options
+from toy import cbm, finished_run, tiny, tiny_options
 
 
 def test_a_loss_that_is_not_finite_stops_and_leaves_the_good_checkpoint(tmp_path: Path) -> None:
@@ -85,17 +85,19 @@ def test_a_file_limit_is_explained_too(tmp_path: Path) -> None:
 
 
 def test_a_picture_that_differs_on_resume_is_a_warning() -> None:
-    rollout = Rollout(PixelTask(PixelDot(), 24, 3, 1), run_seed=0)
-    actions = np.full((3, 1), 0.2, np.float32)
-    rollout.begin(4)
-    for action in actions:
-        rollout.step(action)
-    frame = rollout.obs[-3:].copy()
-    again = Rollout(PixelTask(PixelDot(), 24, 3, 1), run_seed=0)
-    again.return_to(4, actions, frame)
-    assert (again.index, again.length, again.total) == (rollout.index, rollout.length, rollout.total)
+    first, again = Stepper(tiny(), copy=True), Stepper(tiny(), copy=True)
+    first.begin(4)
+    steps = [first.take(0) for _ in range(3)]
+    actions, frame, mark = np.stack([step.action for step in steps]), steps[-1].frame, steps[-1].mark
+    again.restore(mark, 4, actions, frame)
+    for _ in range(7):
+        ours, theirs = again.take(0), first.take(0)
+        assert np.array_equal(ours.action, theirs.action)
+        assert np.array_equal(ours.frame, theirs.frame)
+    assert theirs.ended is not None
+    assert ours.ended == theirs.ended
     with pytest.warns(UserWarning, match="not deterministic"):
-        again.return_to(4, actions, frame + 1)
+        again.restore(mark, 4, actions, frame + 1)
 
 
 @pytest.mark.parametrize("missing", ["torch", "safetensors", "tensorboard"])

@@ -7,15 +7,18 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from cbm.errors import CBMError
-from cbm.runs.directory import RunDir, RunInUse, open_existing, open_new
+from cbm.runs.directory import RunDir, RunInUse
+from cbm.runs.load import find_run
 from cbm.system.jsonl import JsonLines, read_lines
+from cbm.training import progress
 from cbm.training.logs import Logs, Means, NotFinite, start_wandb
-from cbm.training.progress import ProgressDisplay, describe
+from cbm.training.progress import ProgressDisplay
 from cbm.training.stop import Stop
 
 
@@ -138,14 +141,11 @@ def test_a_second_process_is_refused_and_a_killed_one_frees_the_run(tmp_path: Pa
         assert (tmp_path / ".lock").read_text() == str(os.getpid())
 
 
-def test_a_directory_that_holds_a_run_is_refused_with_the_way_on(tmp_path: Path) -> None:
-    open_new(tmp_path)
+def test_a_directory_that_holds_no_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CBMError, match="is not a run directory"):
-        open_existing(tmp_path)
+        find_run(tmp_path)
     (tmp_path / "config.json").write_text("{}")
-    with pytest.raises(CBMError, match=f"cbm train --resume {tmp_path}"):
-        open_new(tmp_path)
-    assert open_existing(tmp_path).root == tmp_path
+    assert find_run(tmp_path).root == tmp_path
 
 
 def test_the_first_signal_asks_and_the_second_ctrl_c_quits() -> None:
@@ -158,10 +158,18 @@ def test_the_first_signal_asks_and_the_second_ctrl_c_quits() -> None:
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_progress_tells_all_counters_and_the_time_left() -> None:
-    line = describe(20_000, 2_500, 2_000, 123.45, steps_per_second=10.0, updates_per_second=1.25, total=56_000)
-    assert line == "env 20,000, agent 2,500, updates 2,000 (1.2/s), return 123.5, 1:00:00 left"
-    assert describe(0, 0, 0, None, 0.0, 0.0, 100) == "env 0, agent 0, updates 0 (0.0/s)"
+def test_progress_tells_all_counters_and_the_time_left(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    times = iter([0.0, 1600.0])
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: next(times)))
+    with ProgressDisplay(total=56_000) as show:
+        show.update(0, 0, 0, None)
+        show.update(20_000, 2_500, 2_000, 123.45)
+    assert capsys.readouterr().out.splitlines() == [
+        "env 0, agent 0, updates 0 (0.0/s), of 56,000",
+        "env 20,000, agent 2,500, updates 2,000 (1.2/s), return 123.5, 0:48:00 left, of 56,000",
+    ]
 
 
 def test_plain_lines_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:

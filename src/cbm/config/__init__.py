@@ -12,5 +12,5 @@ from cbm.config.run import from_json as from_json
 from cbm.config.run import make_config as make_config
 from cbm.config.run import read_config as read_config
 from cbm.config.run import read_provenance as read_provenance
-from cbm.config.run import to_json as to_json
 from cbm.config.run import write_config as write_config
+from cbm.schema.tree import to_json as to_json

@@ -7,18 +7,18 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import gymnasium as gym
+import torch
 
+from cbm.agents import Setup, make_agent
 from cbm.config import EnvConfig, RunConfig
 from cbm.config.seeds import seed_for
 from cbm.errors import CBMError
+from cbm.replay import Replay
 from cbm.system.cores import cores
-
-if TYPE_CHECKING:
-    from cbm.replay import Replay
-    from cbm.types import Agent
+from cbm.types import Agent
 
 
 class Shapes(NamedTuple):
@@ -59,10 +59,6 @@ def make_environment(config: EnvConfig, split: str, film: bool = False) -> gym.E
 
 def make_run_agent(config: RunConfig, shapes: Shapes, device: str = "cpu") -> Agent:
     """The agent of a run, with fresh weights."""
-    import torch
-
-    from cbm.agents import Setup, make_agent
-
     env = config.env.resolved()
     assert env.action_repeat is not None
     assert env.noise is not None
@@ -92,8 +88,6 @@ def load_weights(agent: Agent, state: Mapping[str, Any]) -> None:
 
 def make_replay(config: RunConfig, shapes: Shapes, directory: Path, state: Mapping[str, Any] | None = None) -> Replay:
     """A new replay, or the one of a checkpoint."""
-    from cbm.replay import Replay
-
     if state is not None:
         return Replay.open(directory, state)
     frames = min(config.training.replay_capacity, config.training.total_steps // (config.env.action_repeat or 1))
@@ -108,8 +102,6 @@ def make_replay(config: RunConfig, shapes: Shapes, directory: Path, state: Mappi
 
 def resolve_machine(config: RunConfig) -> RunConfig:
     """With the device of this machine filled in, so that a resumed run uses the same."""
-    import torch
-
     training, device = config.training, config.training.device
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -131,8 +123,6 @@ def worker_count(episodes: int, wanted: int | None) -> int:
 @contextmanager
 def one_thread() -> Iterator[None]:
     """PyTorch on one thread: sums are then taken in one order, wherever an episode is played."""
-    import torch
-
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

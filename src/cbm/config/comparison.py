@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import NamedTuple
 
 from cbm.config import RunConfig, effect_of, make_config
@@ -27,12 +26,10 @@ def differences(config: RunConfig) -> dict[str, Difference]:
     reference = make_config(REFERENCE, config.env, config.preset, config.seed)
     found = {"updates_per_agent_step": Difference(config.updates_per_agent_step, reference.updates_per_agent_step)}
     for part in ("agent", "env", "training"):
-        ours, theirs = getattr(config, part), getattr(reference, part)
-        shared = {field.name for field in fields(ours)} & {field.name for field in fields(theirs)}
-        for field in fields(ours):
-            name = f"{part}.{field.name}"
-            if field.name in shared - {"updates_per_step"} and effect_of(name) > Effect.ROUNDING:
-                found[name] = Difference(getattr(ours, field.name), getattr(theirs, field.name))
+        ours, theirs = vars(getattr(config, part)), vars(getattr(reference, part))
+        for name, own in ours.items():
+            if name in theirs and name != "updates_per_step" and effect_of(f"{part}.{name}") > Effect.ROUNDING:
+                found[f"{part}.{name}"] = Difference(own, theirs[name])
     return {name: pair for name, pair in found.items() if pair.own != pair.reference}
 
 

@@ -14,7 +14,7 @@ from cbm.errors import CBMError, choose
 from cbm.schema import tree
 from cbm.schema.methods import LAPTOP_PACE, AgentConfig, ObjectiveConfig
 from cbm.schema.ranges import Count, Form, Range, Steps, StepsOrZero
-from cbm.schema.tree import Checked, Effect
+from cbm.schema.tree import Checked, Effect, to_json
 from cbm.system.files import read_object, write_whole
 
 Device = Annotated[str, Form(r"auto|cpu|cuda(:\d{1,3})?", "auto, cpu, cuda or cuda:NUMBER")]
@@ -147,10 +147,6 @@ class RunConfig(Checked):
         return self.agent.updates_per_agent_step(self.env.resolved().action_repeat or 1)
 
 
-def _paper(config: RunConfig) -> RunConfig:
-    return config
-
-
 def _laptop(config: RunConfig) -> RunConfig:
     """The same method at a size for two cores. What that is, each agent and objective says in its `laptop`.
 
@@ -187,7 +183,11 @@ def _released(config: RunConfig) -> RunConfig:
     return replace(config, agent_name=name, agent=own, objective=None)
 
 
-PRESETS: dict[str, Callable[[RunConfig], RunConfig]] = {"paper": _paper, "laptop": _laptop, "released": _released}
+PRESETS: dict[str, Callable[[RunConfig], RunConfig]] = {
+    "paper": lambda config: config,
+    "laptop": _laptop,
+    "released": _released,
+}
 
 
 def make_config(
@@ -238,17 +238,13 @@ def changed_in_passing(config: RunConfig, overrides: Mapping[str, object]) -> Ru
     return config
 
 
-def to_json(config: RunConfig) -> dict[str, Any]:
-    return tree.to_json(config)
-
-
 def from_json(data: Mapping[str, Any]) -> RunConfig:
     """The inverse of `to_json`. An unknown key or a wrong type is an error that names the key."""
     from cbm.agents import configs
 
     name, own = str(data.get("agent_name")), dict[str, Any]()
     for part, default in zip(("agent", "objective"), configs(name), strict=True):
-        value = data.get(part, tree.to_json(default))
+        value = data.get(part, to_json(default))
         if default is None and value is not None:
             raise tree.BadSetting(f"{name!r} has no {part}, so {part!r} must be null.")
         own[part] = None if default is None else tree.from_json(type(default), value, part)

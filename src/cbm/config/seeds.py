@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-_STREAMS = {
-    name: number
-    for number, name in enumerate(("train", "eval/train", "eval/unseen", "explore", "agent", "replay", "probe", "act"))
-}
+_STREAMS = ("train", "eval/train", "eval/unseen", "explore", "agent", "replay", "probe", "act")
 
 
 def seed_for(run_seed: int, stream: str, *index: int) -> int:
     """A 32-bit seed for entry `index` of a stream, such as episode 7 of the training environment."""
-    entropy = [run_seed, _STREAMS[stream], *index]
+    entropy = [run_seed, _STREAMS.index(stream), *index]
     return int(np.random.SeedSequence(entropy).generate_state(1)[0])

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
+import gymnasium as gym
 import numpy as np
+import torch
 
+from cbm.config import EnvConfig, RunConfig
 from cbm.config.seeds import seed_for
-
-if TYPE_CHECKING:
-    import gymnasium as gym
-
-    from cbm.config import EnvConfig, RunConfig
-    from cbm.types import Acts, Agent
+from cbm.types import Acts, Agent, begin_episode
 
 Result = TypeVar("Result", covariant=True)
 
@@ -49,8 +47,6 @@ class Work(Protocol[Result]):
 
 @dataclass(frozen=True)
 class Episode:
-    """One episode played."""
-
     spec: EpisodeSpec
     total: float
     length: int
@@ -75,10 +71,6 @@ def play(
     watch: Callable[[np.ndarray, float], None] | None = None,
 ) -> Episode:
     """One episode without exploration. `watch` sees every observation and the return so far."""
-    import torch
-
-    from cbm.types import begin_episode
-
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(spec.seed)  # for a policy that samples even without exploration
         obs, info = env.reset(seed=spec.seed)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
+import gymnasium as gym
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
@@ -23,11 +24,7 @@ from cbm.schema.ranges import Range
 from cbm.schema.tree import check
 from cbm.system.files import make_folder
 from cbm.system.jsonl import read_lines
-
-if TYPE_CHECKING:
-    import gymnasium as gym
-
-    from cbm.types import Agent
+from cbm.types import Agent
 
 _HEIGHT, _STRIP = 336, 32  # four times 84 pixels, and a line of text under it; both even, as yuv420p needs
 _PLAYBACK = 20  # frames per second if the environment does not say
@@ -90,7 +87,6 @@ def _take(config: RunConfig, agent: Agent, spec: EpisodeSpec, env_step: int) -> 
 
 
 def film_episode(agent: Agent, env: gym.Env, spec: EpisodeSpec, env_step: int, title: str) -> Take:
-    """Play one episode, and draw it."""
     frames: list[np.ndarray] = []
 
     def watch(obs: np.ndarray, total: float) -> None:
@@ -121,9 +117,7 @@ def compose(scene: np.ndarray | None, seen: np.ndarray, caption: str) -> np.ndar
 
 def _scene(env: gym.Env) -> np.ndarray | None:
     """What `render` shows, if the environment can render."""
-    if env.render_mode != "rgb_array":
-        return None
-    picture = env.render()
+    picture = env.render() if env.render_mode == "rgb_array" else None
     return picture if isinstance(picture, np.ndarray) else None
 
 

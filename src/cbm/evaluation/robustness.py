@@ -68,19 +68,16 @@ def grid(scales: Sequence[float] = SCALES, sources: Sequence[str] = ()) -> list[
     short = [Path(source).name for source in sources]
     labels = {source: name if short.count(name) == 1 else source for source, name in zip(sources, short, strict=True)}
     cells = [Cell(AS_TRAINED, "train"), Cell("none", "train", {"distraction": "none"})]
-    for moving in (False, True):
-        also = {"dynamic": True} if moving else {}
+    for also in ({}, {"dynamic": True}):
         for name in (*DISTRACTIONS, *DIFFICULTIES):
             shows = name in DIFFICULTIES or DISTRACTIONS[name].shows_videos
             split = "unseen" if shows else "train"
-            if name in DIFFICULTIES or "scale" not in DISTRACTIONS[name].options:
-                cells.append(Cell(name, split, {"distraction": name, **also}))
-            else:
-                cells += [
-                    Cell(f"{name} {scale:g}", split, {"distraction": name, "scale": scale, **also}) for scale in scales
-                ]
-            for source, label in labels.items() if shows else ():
-                cells.append(Cell(f"{name}, {label}", split, {"distraction": name, "videos": source, **also}))
+            rows: dict[str, dict[str, Any]] = {name: {}}
+            if name not in DIFFICULTIES and "scale" in DISTRACTIONS[name].options:
+                rows = {f"{name} {scale:g}": {"scale": scale} for scale in scales}
+            if shows:
+                rows |= {f"{name}, {label}": {"videos": source} for source, label in labels.items()}
+            cells += [Cell(row, split, {"distraction": name, **own, **also}) for row, own in rows.items()]
     return cells
 
 
@@ -118,18 +115,18 @@ def play_grid(
     ]
     if not jobs:
         return Matrix(name, env_step, returns)
-    played: dict[int, list[tuple[int, Episode]]] = {}
+    played: dict[int, Episode] = {}
     file = JsonLines(root / "robustness.jsonl", root)
 
     def keep(index: int, episode: Episode) -> None:
+        played[index] = episode
         number = index // episodes
-        own = played.setdefault(number, [])
-        own.append((index, episode))
+        own = [played[i] for i in range(number * episodes, (number + 1) * episodes) if i in played]
         if len(own) < episodes:
             done(None, [], True)
             return
-        cell, found = missing[number][0], summarise([each for _, each in sorted(own, key=lambda pair: pair[0])])
-        numbers = found[cell.split]
+        cell = missing[number][0]
+        numbers = summarise(own)[cell.split]
         said = {"env_step": env_step, "row": cell.row, "split": cell.split, "conditions": dict(cell.conditions)}
         file.append({**said, **numbers})
         returns[cell.row, cell.dynamic] = numbers["returns"]

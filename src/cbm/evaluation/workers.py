@@ -10,25 +10,24 @@ agents.
 
 from __future__ import annotations
 
-import signal
 import subprocess
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from multiprocessing.connection import Connection, wait
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+import gymnasium as gym
+import numpy as np
+import torch
+
+from cbm.config import EnvConfig, from_json
+from cbm.config.build import Shapes, load_weights, make_environment, make_run_agent, one_thread
 from cbm.errors import CBMError
 from cbm.evaluation.play import Interrupted, Work
+from cbm.runs.state_tree import Json, pack, unpack
 from cbm.system import child
-
-if TYPE_CHECKING:
-    import gymnasium as gym
-    import numpy as np
-
-    from cbm.config import EnvConfig
-    from cbm.runs.state_tree import Json
-    from cbm.types import Agent
+from cbm.types import Agent
 
 T = TypeVar("T")
 
@@ -55,7 +54,7 @@ class Workers:
             process, link = child.start("cbm.evaluation.workers")
             self._processes.append(process)
             self._links.append(link)
-            self._links[-1].send(("prepare", self._config))
+            link.send(self._config)
 
     def play(
         self,
@@ -69,28 +68,31 @@ class Workers:
 
         `done` is called with the index and result of each job as soon as it is finished.
         """
-        from cbm.runs.state_tree import pack
-
         self.start()
         skeleton, tensors = pack({**state, "optimizers": {}})
         # Arrays are copied into the pipe. PyTorch would pass tensors as open files, which outlive a killed process.
         weights = Weights(skeleton, {name: tensor.numpy() for name, tensor in tensors.items()})
-        if self._count == 0:
-            return self._play_here(weights, jobs, env_step, stop, done)
-        waiting = list(enumerate(jobs))
         results: dict[int, T] = {}
+        if self._count == 0:
+            self._local = self._local or _Player(self._config)
+            for index, job in enumerate(jobs):
+                if stop():
+                    raise Interrupted
+                results[index] = self._local.play(weights, job, env_step)
+                done(index, results[index])
+        waiting = list(enumerate(jobs))
         busy: set[Connection] = set()
 
         def hand_out(link: Connection) -> None:
             if waiting:
-                link.send(("play", env_step, *waiting.pop(0)))
+                link.send((env_step, *waiting.pop(0)))
                 busy.add(link)
             else:
                 busy.discard(link)
 
         try:
             for link in self._links:
-                link.send(("weights", weights))
+                link.send(weights)
                 hand_out(link)
             while busy:
                 if stop():
@@ -110,24 +112,6 @@ class Workers:
             raise CBMError(f"an evaluation worker died (exit codes {codes}). Is the machine out of memory?") from error
         return [results[index] for index in range(len(jobs))]
 
-    def _play_here(
-        self,
-        weights: Weights,
-        jobs: Sequence[Work[T]],
-        env_step: int,
-        stop: Callable[[], bool],
-        done: Callable[[int, T], None],
-    ) -> list[T]:
-        if self._local is None:
-            self._local = _Player(self._config)
-        episodes = []
-        for index, job in enumerate(jobs):
-            if stop():
-                raise Interrupted
-            episodes.append(self._local.play(weights, job, env_step))
-            done(index, episodes[-1])
-        return episodes
-
     def close(self) -> None:
         if self._local is not None:
             self._local.close()
@@ -137,66 +121,54 @@ class Workers:
             child.end(process, patience=2)
 
 
-def serve(handle: int) -> None:
-    """A worker, at its end of a socket. It ends when its parent does, no matter how."""
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a scheduler sends it to every process of a job; the parent decides
-    link = Connection(handle)
-    player: _Player | None = None
+def serve(link: Connection) -> None:
+    """A worker, at its end of a socket. It gets its configuration, and then weights and jobs."""
     weights: Weights | None = None
-    while True:
-        try:
+    with closing(_Player(link.recv())) as player:
+        with suppress(Exception):  # what fails here fails again when needed, and is reported then
+            player.prepare("train")
+        while True:
             message = link.recv()
-        except (EOFError, ConnectionResetError):
-            break
-        if message[0] == "prepare":
-            player = _Player(message[1])
-            with suppress(Exception):  # what fails here fails again when needed, and is reported then
-                player.prepare("train")
-            continue
-        if message[0] == "weights":
-            weights = message[1]
-            continue
-        _, env_step, index, job = message
-        try:
-            assert player is not None
-            assert weights is not None
-            link.send((index, player.play(weights, job, env_step)))
-        except CBMError as error:
-            link.send((index, str(error)))
-        except Exception:
-            link.send((index, traceback.format_exc()))
-    if player is not None:
-        player.close()
+            if isinstance(message, Weights):
+                weights = message
+                continue
+            env_step, index, job = message
+            try:
+                assert weights is not None
+                link.send((index, player.play(weights, job, env_step)))
+            except CBMError as error:
+                link.send((index, str(error)))
+            except Exception:
+                link.send((index, traceback.format_exc()))
 
 
 class _Player:
     """An agent and its environments, made when they are first needed."""
 
     def __init__(self, config: dict[str, Any]) -> None:
-        from cbm.config import from_json
-
         self._config = from_json(config)
         self._envs: dict[str, gym.Env] = {}
         self._elsewhere: tuple[EnvConfig, str, gym.Env] | None = None  # one at a time: such jobs come one after another
         self._agent: Agent | None = None
         self._loaded: Weights | None = None
 
-    def prepare(self, split: str) -> gym.Env:
-        from cbm.config.build import Shapes, make_environment, make_run_agent
-
-        if split not in self._envs:
-            self._envs[split] = make_environment(self._config.env, split)
+    def prepare(self, split: str, elsewhere: EnvConfig | None = None) -> gym.Env:
+        """An environment with these videos: that of the run, or another one."""
+        if elsewhere is None:
+            if split not in self._envs:
+                self._envs[split] = make_environment(self._config.env, split)
+            env = self._envs[split]
+        else:
+            if self._elsewhere is None or self._elsewhere[:2] != (elsewhere, split):
+                self._leave()
+                self._elsewhere = elsewhere, split, make_environment(elsewhere, split)
+            env = self._elsewhere[2]
         if self._agent is None:
-            self._agent = make_run_agent(self._config, Shapes.of(self._envs[split]))
-        return self._envs[split]
+            self._agent = make_run_agent(self._config, Shapes.of(env))
+        return env
 
     def play(self, weights: Weights, job: Work[T], env_step: int) -> T:
-        import torch
-
-        from cbm.config.build import load_weights, one_thread
-        from cbm.runs.state_tree import unpack
-
-        env = self.prepare(job.split) if job.env is None else self._go_elsewhere(job.env, job.split)
+        env = self.prepare(job.split, job.env)
         assert self._agent is not None
         if self._loaded is not weights:
             self._loaded = weights
@@ -204,15 +176,6 @@ class _Player:
             load_weights(self._agent, unpack(weights.skeleton, tensors))
         with one_thread():
             return job.run(self._agent, env, env_step)
-
-    def _go_elsewhere(self, config: EnvConfig, split: str) -> gym.Env:
-        from cbm.config.build import make_environment
-
-        self.prepare("train")
-        if self._elsewhere is None or self._elsewhere[:2] != (config, split):
-            self._leave()
-            self._elsewhere = config, split, make_environment(config, split)
-        return self._elsewhere[2]
 
     def _leave(self) -> None:
         if self._elsewhere is not None:

@@ -22,7 +22,9 @@ class NpyFile:
         handle = open_file(path, path.parents[1], os.O_RDWR if writable else os.O_RDONLY)
         self._file = os.fdopen(handle, "r+b" if writable else "rb", buffering=0)
         try:
-            if _header(self._file) != (shape, dtype):
+            if np.lib.format.read_magic(self._file) != (1, 0):
+                raise ValueError("unknown version of the .npy format")
+            if np.lib.format.read_array_header_1_0(self._file) != (shape, False, dtype):
                 raise ValueError(f"{path.name} does not have the format that replay.json says")
             self.array = np.memmap(self._file, dtype, "r", self._file.tell(), shape)
         except BaseException:
@@ -58,11 +60,3 @@ class NpyFile:
 
     def close(self) -> None:
         self._file.close()
-
-
-def _header(file: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """Shape and type of a .npy file; the file is then positioned at its first row."""
-    if np.lib.format.read_magic(file) != (1, 0):
-        raise ValueError("unknown version of the .npy format")
-    shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)
-    return (() if fortran else shape), dtype

@@ -21,8 +21,6 @@ class RunInUse(CBMError):
 
 
 class RunDir:
-    """The paths of one run."""
-
     def __init__(self, root: Path) -> None:
         self.root = root
         self.config = root / "config.json"
@@ -96,21 +94,3 @@ def saved_steps(checkpoints: Path) -> list[int]:
         return []
     names = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
     return sorted(int(name) for name in names if re.fullmatch(r"[0-9]{9}|[1-9][0-9]{9,14}", name))
-
-
-def open_new(root: Path) -> RunDir:
-    """A directory for a new run; an error if it already holds one."""
-    run = RunDir(root)
-    if run.config.exists():
-        raise CBMError(f"{root} already holds a run. To resume it: {run.resume_command}. Or choose another --out.")
-    if root.exists() and not root.is_dir():
-        raise CBMError(f"--out {root} is a file.")
-    return run
-
-
-def open_existing(root: Path) -> RunDir:
-    """The directory of a run that was started before."""
-    run = RunDir(root)
-    if not run.config.exists():
-        raise CBMError(f"{root} is not a run directory (it has no config.json).")
-    return run

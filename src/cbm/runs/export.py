@@ -15,11 +15,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
+import torch
+from torch.export import ExportedProgram
 
 from cbm import __version__
+from cbm.agents.controller import Controller
 from cbm.config import RunConfig, read_config
 from cbm.config.build import one_thread
 from cbm.errors import EXPORT_HINT, CBMError, choose
@@ -27,20 +30,13 @@ from cbm.runs.load import find_run, load_run
 from cbm.system.files import aside, check_output
 from cbm.types import Agent, Deployable, begin_episode
 
-if TYPE_CHECKING:
-    from torch.export import ExportedProgram
-
-    from cbm.agents.controller import Controller
-
 TOLERANCE = 1e-5  # of an action in [-1, 1]
 CHECKED = 64  # observations
-_METADATA = "cbm.json"  # its name among the extra files of a .pt2
 
 
-class Policy(Protocol):
-    """A policy file, opened. `memory` is None for an agent without one, and zeros when an episode begins."""
-
-    def __call__(self, obs: np.ndarray, memory: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]: ...
+# A policy file, opened: (obs, memory) -> (action, memory). `memory` is None for an agent without one, and zeros when an
+# episode begins.
+Policy = Callable[[np.ndarray, np.ndarray | None], tuple[np.ndarray, np.ndarray | None]]
 
 
 class Format(NamedTuple):
@@ -90,14 +86,15 @@ def export_agent(
             "networks that act as one module (docs/extending.md)."
         )
     kind, controller = FORMATS[format], agent.controller()
+    shape = (3 * config.env.frame_stack, config.env.size, config.env.size)
     try:
         with aside(path) as made, _quietly(), one_thread():
             report("tracing the networks")
-            traced = trace(controller, _shape(config))
+            traced = trace(controller, shape)
             report(f"writing {path.name}")
             kind.write(traced, metadata(config, controller, env_step), made)
             report(f"comparing it with the agent on {CHECKED} observations")
-            obs = np.random.default_rng(0).integers(0, 256, (CHECKED, 1, *_shape(config)), dtype=np.uint8)
+            obs = np.random.default_rng(0).integers(0, 256, (CHECKED, 1, *shape), dtype=np.uint8)
             difference = largest_difference(agent, kind.open(made), controller.memory_dim, obs)
             if not difference <= TOLERANCE:  # also true for NaN
                 raise CBMError(
@@ -132,8 +129,6 @@ def metadata(config: RunConfig, controller: Controller, env_step: int) -> dict[s
 
 def trace(controller: Controller, shape: tuple[int, int, int]) -> ExportedProgram:
     """The controller as a graph, for batches of any size."""
-    import torch
-
     inputs = [torch.zeros(2, *shape, dtype=torch.uint8)]
     if controller.memory_dim:
         inputs.append(torch.zeros(2, controller.memory_dim))
@@ -155,8 +150,6 @@ def largest_difference(agent: Agent, policy: Policy, memory_dim: int, obs: np.nd
 
 
 def _write_onnx(traced: ExportedProgram, facts: Mapping[str, str], path: Path) -> None:
-    import torch
-
     memory = len(traced.graph_signature.user_inputs) > 1
     program = torch.onnx.export(
         traced,
@@ -188,15 +181,11 @@ def open_onnx(path: Path) -> Policy:
 
 
 def _write_pt2(traced: ExportedProgram, facts: Mapping[str, str], path: Path) -> None:
-    import torch
-
     with path.open("wb") as file:  # given a name, torch would insist that it ends in .pt2
-        torch.export.save(traced, file, extra_files={_METADATA: json.dumps(facts, indent=2)})
+        torch.export.save(traced, file, extra_files={"cbm.json": json.dumps(facts, indent=2)})
 
 
 def open_pt2(path: Path) -> Policy:
-    import torch
-
     with path.open("rb") as file:
         module: Any = torch.export.load(file).module()
 
@@ -231,10 +220,6 @@ def _format(path: Path, format: str | None) -> str:
             f"PyTorch's own format needs nothing more: -o {path.with_suffix('.pt2')}"
         )
     return name
-
-
-def _shape(config: RunConfig) -> tuple[int, int, int]:
-    return 3 * config.env.frame_stack, config.env.size, config.env.size
 
 
 @contextmanager

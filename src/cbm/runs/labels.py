@@ -50,10 +50,8 @@ def label_runs(runs: Sequence[Run]) -> list[Labels]:
     for members in alike.values():
         for index, folder in zip(members, _folders([runs[i] for i in members]), strict=True):
             told[index] += [folder] if folder else []
-    methods = [
-        f"{run.agent} ({', '.join(parts)})" if parts else run.agent for run, parts in zip(runs, told, strict=True)
-    ]
-    return [Labels(*pair) for pair in zip(methods, distractions, strict=True)]
+    methods = [run.agent + (f" ({', '.join(parts)})" if parts else "") for run, parts in zip(runs, told, strict=True)]
+    return list(map(Labels, methods, distractions))
 
 
 def _settings(runs: Sequence[Run]) -> list[list[str]]:
@@ -90,12 +88,12 @@ def _folders(runs: Sequence[Run]) -> list[str]:
 
 def _varying(configs: list[tuple[str, Mapping[str, Any]]]) -> list[str]:
     """Settings in which runs of one agent on the same task differ. Runs that lack a setting are ignored for it."""
-    found: dict[str, None] = {}
+    found = set[str]()
     for task in {task for task, _ in configs}:
         same = [config for at, config in configs if at == task]
-        for key in {key: None for config in same for key in config}:
-            if _counts(key) and len({_shown(config[key]) for config in same if key in config}) > 1:
-                found[key] = None
+        for key in filter(_counts, set[str]().union(*same)):
+            if len({_shown(config[key]) for config in same if key in config}) > 1:
+                found.add(key)
     return sorted(found)
 
 

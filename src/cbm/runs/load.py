@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cbm.config import RunConfig, check_settings, read_config
 from cbm.config.build import Shapes, load_weights, make_run_agent
 from cbm.errors import CBMError
 from cbm.runs.checkpoint import load_newest
-from cbm.runs.directory import RunDir, open_existing
+from cbm.runs.directory import RunDir
 from cbm.runs.trust import check_trusted
 from cbm.runs.zoo.entries import is_reference, open_entry, verify
-from cbm.types import begin_episode
-
-if TYPE_CHECKING:
-    from cbm.types import Agent
+from cbm.types import Agent, begin_episode
 
 
 def load_agent(directory: Path | str, device: str = "cpu") -> Agent:
@@ -40,7 +37,9 @@ def find_run(name: Path | str) -> RunDir:
     """What RUN on a command line means: a run directory, or the agent `zoo:NAME`."""
     if is_reference(name):
         return RunDir(open_entry(str(name)).root)
-    run = open_existing(Path(name))
+    run = RunDir(Path(name))
+    if not run.config.exists():
+        raise CBMError(f"{run.root} is not a run directory (it has no config.json).")
     if run.entry.exists():
         verify(run.root)
     return run

@@ -39,8 +39,6 @@ class Problem:
 
 @dataclass(frozen=True)
 class Status:
-    """What state a run is in."""
-
     state: Literal["complete", "running", "stopped", "failed"]
     reason: str = ""  # why it failed or, if known, stopped; for `running`, the process
 
@@ -129,16 +127,14 @@ def load_runs(paths: Iterable[Path | str]) -> Loaded:
     for path in map(Path, paths):
         try:
             found = [open_entry(str(path)).root] if is_reference(path) else find_runs(path, problems)
-        except CBMError as error:
-            problems.append(Problem(path, str(error)))
-            continue
-        except OSError as error:
-            problems.append(Problem(path, f"cannot be read ({error.strerror})"))
+        except (CBMError, OSError) as error:
+            what = f"cannot be read ({error.strerror})" if isinstance(error, OSError) else str(error)
+            problems.append(Problem(path, what))
             continue
         for root in found:
             try:
-                if root.resolve() not in runs and (run := _load(root, problems)) is not None:
-                    runs[root.resolve()] = run
+                if root.resolve() not in runs:
+                    runs[root.resolve()] = _load(root, problems)
             except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: links in a circle
                 problems.append(Problem(root, f"skipped: {error}"))
     named = zip(runs.values(), _names(list(runs)), strict=True)
@@ -147,11 +143,8 @@ def load_runs(paths: Iterable[Path | str]) -> Loaded:
 
 def find_runs(path: Path, problems: list[Problem]) -> list[Path]:
     """The run directories at or below `path`. Folders next to them that hold none are reported."""
-    if not path.exists():
-        problems.append(Problem(path, "does not exist"))
-        return []
     if not path.is_dir():
-        problems.append(Problem(path, "is a file, not a run directory"))
+        problems.append(Problem(path, "is a file, not a run directory" if path.exists() else "does not exist"))
         return []
     found, strange = _search(path, _DEPTH)
     if found:
@@ -202,28 +195,20 @@ def _names(paths: list[Path]) -> list[str]:
     return names
 
 
-def _load(root: Path, problems: list[Problem]) -> Run | None:
-    """One run directory; None, with the reason in `problems`, if it cannot be read."""
+def _load(root: Path, problems: list[Problem]) -> Run:
+    """One run directory; a ValueError if it cannot be read. What is left out of it is added to `problems`."""
     run = RunDir(root)
     try:
         config = read_object(run.config, root)
     except Unreadable as error:
-        problems.append(Problem(root, f"skipped: config.json {error.what}"))
-        return None
+        raise ValueError(f"config.json {error.what}") from None
     provenance = config.pop("provenance", None)
     provenance = provenance if isinstance(provenance, dict) else {}
-    wrong = _config_problem(config, provenance)
-    if wrong is not None:
-        problems.append(Problem(root, f"skipped: {wrong}"))
-        return None
+    _check_config(config, provenance)
     owner = run.owner()
     lines = {}
-    for path, is_right in (
-        (run.evals, _is_eval),
-        (run.metrics, _is_line),
-        (run.analysis, _is_line),
-        (run.timings, _is_line),
-    ):
+    for path in (run.evals, run.metrics, run.analysis, run.timings):
+        is_right = _is_eval if path == run.evals else _is_line
         lines[path.stem], complaints = _read_lines(path, root, is_right, cut_is_a_problem=owner is None)
         problems += [Problem(path, what) for what in complaints]
     return Run(
@@ -264,11 +249,13 @@ def _files(folder: Path, root: Path, suffixes: tuple[str, ...], problems: list[P
     return files
 
 
-def _config_problem(config: Mapping[str, Any], provenance: Mapping[str, Any]) -> str | None:
-    """Why this version cannot read a run with this config.json; None if it can."""
+def _check_config(config: Mapping[str, Any], provenance: Mapping[str, Any]) -> None:
+    """A ValueError if this version cannot read a run with this config.json."""
     records = provenance.get("records", 1)
     if not _is_count(records) or records > RECORDS:
-        return f"its files have version {records!r}, but this cbm-rl reads up to {RECORDS}: pip install -U cbm-rl"
+        raise ValueError(
+            f"its files have version {records!r}, but this cbm-rl reads up to {RECORDS}: pip install -U cbm-rl"
+        )
     env, training = config.get("env"), config.get("training")
     needed = {
         "agent_name": isinstance(config.get("agent_name"), str),
@@ -278,8 +265,8 @@ def _config_problem(config: Mapping[str, Any], provenance: Mapping[str, Any]) ->
         "env.task": isinstance(env, dict) and (isinstance(env.get("task"), str) or env.get("env_id") is not None),
         "training.total_steps": isinstance(training, dict) and _is_count(training.get("total_steps")),
     }
-    missing = [name for name, there in needed.items() if not there]
-    return f"its config.json is not that of a cbm run ({', '.join(missing)} missing or wrong)" if missing else None
+    if missing := [name for name, there in needed.items() if not there]:
+        raise ValueError(f"its config.json is not that of a cbm run ({', '.join(missing)} missing or wrong)")
 
 
 def _status(run: RunDir, owner: str | None, total_steps: int, evals: tuple[Line, ...]) -> Status:

@@ -6,10 +6,11 @@ import ast
 import inspect
 import textwrap
 import types
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from difflib import get_close_matches
 from enum import IntEnum
+from functools import cache, partial
 from itertools import pairwise
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -52,12 +53,12 @@ def to_json(value: Any) -> Any:
     return value
 
 
-def flatten(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def flatten(data: Mapping[str, Any], dot: str = ".", prefix: str = "") -> dict[str, Any]:
     """Nested objects as dotted names."""
     flat: dict[str, Any] = {}
     for key, value in data.items():
         inner = isinstance(value, Mapping) and value
-        flat |= flatten(value, f"{prefix}{key}.") if inner else {f"{prefix}{key}": value}
+        flat |= flatten(value, dot, f"{prefix}{key}{dot}") if inner else {f"{prefix}{key}": value}
     return flat
 
 
@@ -91,15 +92,7 @@ def check(hint: Any, value: Any, key: str) -> Any:
                 raise BadSetting(f"{key} must be {allowed}, not {value!r}.")
         return value
     if origin in (Union, types.UnionType):
-        errors = []
-        for option in options:
-            try:
-                return check(option, value, key)
-            except BadSetting as error:
-                errors.append(error)
-        # If there is one option besides None, or an object was given, its own error is the helpful one.
-        one = isinstance(value, dict) or (len(options) == 2 and type(None) in options)
-        raise errors[0] if one else BadSetting(_mismatch(hint, value, key))
+        return _first_that_fits(check, hint, value, key)
     if origin is Literal:
         if value not in options:
             raise BadSetting(f"{key} must be one of {', '.join(map(repr, options))}, not {value!r}.")
@@ -115,11 +108,23 @@ def check(hint: Any, value: Any, key: str) -> Any:
         return value if isinstance(value, hint) else from_json(hint, value, key)
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
-    expected = type(None) if hint in (None, type(None)) else hint
     # To Python a bool is an int, but we do not accept it as a number.
-    if isinstance(expected, type) and isinstance(value, expected) and (expected is bool or not isinstance(value, bool)):
+    if isinstance(hint, type) and isinstance(value, hint) and (hint is bool or not isinstance(value, bool)):
         return value
-    raise BadSetting(_mismatch(hint, value, key))
+    raise _mismatch(hint, value, key)
+
+
+def _first_that_fits(read: Callable[[Any, Any, str], Any], union: Any, value: Any, key: str) -> Any:
+    """`value` as `read` (`check` or `parse`) takes it for the first type of a union for which that is no error."""
+    options, errors = get_args(union), []
+    for option in options:
+        try:
+            return read(option, value, key)
+        except BadSetting as error:
+            errors.append(error)
+    # If there is one option besides None, or an object was given, its own error is the helpful one.
+    one = isinstance(value, dict) or (len(options) == 2 and type(None) in options)
+    raise errors[0] if one else _mismatch(union, value, key)
 
 
 def parse(hint: Any, text: str, key: str) -> Any:
@@ -130,14 +135,7 @@ def parse(hint: Any, text: str, key: str) -> Any:
     if origin in (Union, types.UnionType):
         if type(None) in options and text.lower() == "none":
             return None
-        errors = []
-        for option in options:
-            try:
-                return parse(option, text, key)
-            except BadSetting as error:
-                errors.append(error)
-        if len(options) == 2 and type(None) in options:
-            raise errors[0]
+        return _first_that_fits(parse, hint, text, key)
     elif origin is tuple:
         inner = options[0]
         return check(hint, [parse(inner, part.strip(), key) for part in text.strip("()[] ").split(",") if part], key)
@@ -154,14 +152,14 @@ def parse(hint: Any, text: str, key: str) -> Any:
         try:
             number = float(text.replace("_", ""))
         except ValueError:
-            raise BadSetting(_mismatch(hint, text, key)) from None
+            raise _mismatch(hint, text, key) from None
         if hint is float:
             return number
         if abs(number) < 1e300 and number == int(number):  # people write step counts as 5e5
             return int(number)
     elif hint is str:
         return text
-    raise BadSetting(_mismatch(hint, text, key))
+    raise _mismatch(hint, text, key)
 
 
 def as_text(value: object) -> str:
@@ -196,8 +194,6 @@ def override(config: T, key: str, to: object, _at: str = "") -> T:
 
 
 _TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
-
-
 _WORDS = {int: "a whole number", float: "a number", str: "a string", bool: "true or false", type(None): "none"}
 
 
@@ -218,19 +214,13 @@ def describe(hint: Any) -> str:
     return _WORDS.get(hint) or getattr(hint, "__name__", None) or str(hint).replace("typing.", "")
 
 
-def _mismatch(hint: Any, value: object, key: str) -> str:
+def _mismatch(hint: Any, value: object, key: str) -> BadSetting:
     shown = repr(value)
-    return f"{key} must be {describe(hint)}, not {shown if len(shown) < 80 else f'{shown[:80]} ...'}."
+    return BadSetting(f"{key} must be {describe(hint)}, not {shown if len(shown) < 80 else f'{shown[:80]} ...'}.")
 
 
-_KNOWN: dict[type, dict[str, Any]] = {}
-
-
-def _hints(kind: type) -> dict[str, Any]:
-    """The types of a dataclass's fields, with their ranges."""
-    if kind not in _KNOWN:
-        _KNOWN[kind] = get_type_hints(kind, include_extras=True)
-    return _KNOWN[kind]
+# The types of a dataclass's fields, with their ranges.
+_hints: Callable[[Any], dict[str, Any]] = cache(partial(get_type_hints, include_extras=True))
 
 
 class Checked:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import chdir, suppress
+from importlib import import_module
 from multiprocessing.connection import Connection
 
 from cbm.system.current_folder import without_current_folder
@@ -16,7 +17,7 @@ PYTHON = (sys.executable, "-P")  # -P: put no folder on the path by default
 
 
 def start(module: str) -> tuple[subprocess.Popen[bytes], Connection]:
-    """A process that calls `serve(handle)` of a module with its end of a socket, and our end of it.
+    """A process that calls `serve(link)` of a module with its end of a socket, and our end of it.
 
     It is a fresh interpreter. A fork would inherit GL contexts and PyTorch's threads. The spawn of multiprocessing runs
     the caller's script again, but a notebook has none and a script must be written for it. The process has a session of
@@ -25,10 +26,16 @@ def start(module: str) -> tuple[subprocess.Popen[bytes], Connection]:
     ours, theirs = socket.socketpair()
     with theirs:
         handle = theirs.fileno()
-        code = f"import sys; from {module} import serve; serve(int(sys.argv[1]))"
-        command = [*PYTHON, "-c", code, str(handle)]
+        command = [*PYTHON, "-c", f"from cbm.system.child import serve; serve({module!r}, {handle})"]
         process = subprocess.Popen(command, pass_fds=[handle], env=environment(), start_new_session=True)
     return process, Connection(ours.detach())
+
+
+def serve(module: str, handle: int) -> None:
+    """The code of such a process. It ends when its parent does, no matter how."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a scheduler sends it to every process of a job; the parent decides
+    with suppress(EOFError, BrokenPipeError, ConnectionResetError), Connection(handle) as link:
+        import_module(module).serve(link)
 
 
 def end(process: subprocess.Popen[bytes], patience: float) -> None:
@@ -45,12 +52,6 @@ def environment() -> dict[str, str]:
     return os.environ | {"PYTHONPATH": os.pathsep.join(without_current_folder(sys.path)), "PYTHONSAFEPATH": "1"}
 
 
-@contextmanager
-def outside() -> Iterator[None]:
+def outside() -> chdir[str]:
     """Leave the current folder for that of Python's own modules: some libraries look into the current one unasked."""
-    here = os.getcwd()
-    os.chdir(os.path.dirname(os.__file__))
-    try:
-        yield
-    finally:
-        os.chdir(here)
+    return chdir(os.path.dirname(os.__file__))

@@ -67,10 +67,9 @@ def read_object(path: Path, root: Path) -> dict[str, Any]:
 
 def parse(text: bytes, finite: bool = False) -> Any:
     """The value of a JSON text; it raises nothing but ValueError. With `finite`, 1e999 does not become infinity."""
+    only_finite: dict[str, Any] = {"parse_float": _finite, "parse_int": _finite_int} if finite else {}
     try:
-        if not finite:
-            return json.loads(text, parse_constant=lambda name: None)
-        return json.loads(text, parse_constant=lambda name: None, parse_float=_finite, parse_int=_finite_int)
+        return json.loads(text, parse_constant=lambda name: None, **only_finite)
     except RecursionError:
         raise ValueError("nested too deeply") from None
 

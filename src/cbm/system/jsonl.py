@@ -41,10 +41,9 @@ class JsonLines:
         """Drop what came after a checkpoint: the resumed run writes it again. An error if the rest has changed."""
         length = state["bytes"]
         self._hash = hashlib.sha256(self._read(length))
-        if self.length < length or self._hash.hexdigest() != state["sha256"]:
-            how = (
-                f"it is shorter than {length:,} bytes" if self.length < length else f"its first {length:,} bytes differ"
-            )
+        short = self.length < length
+        if short or self._hash.hexdigest() != state["sha256"]:
+            how = f"it is shorter than {length:,} bytes" if short else f"its first {length:,} bytes differ"
             raise CBMError(
                 f"{self._path} has changed since the checkpoint: {how}. Restore it from a copy. The weights are "
                 "intact, so cbm eval, record and analyze still work."

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from cbm.config import RunConfig
 from cbm.errors import CBMError
 from cbm.runs.checkpoint import random_state, set_random_state
-
-if TYPE_CHECKING:
-    from cbm.config import RunConfig
-    from cbm.training.session import Session
-    from cbm.training.stop import Stop
-    from cbm.types import Agent
+from cbm.training.session import Session
+from cbm.training.stop import Stop
+from cbm.types import Agent
 
 
 class LiveRun:
@@ -52,7 +48,7 @@ class LiveRun:
     def stop(self, reason: str = "a callback") -> None:
         """End the run as Ctrl-C does: it is saved, and `cbm.resume` continues it. Does nothing in a complete run."""
         if self.env_step < self.config.training.total_steps:
-            self._stop.request(reason)
+            self._stop.reason = reason
 
 
 class Callback:
@@ -85,50 +81,38 @@ class Callback:
         """When the run is complete or was stopped (`run.stopped`), and is saved. Not after an error."""
 
 
-class RandomStates:
-    """A context in which the global random generators are those of the run; afterwards they are as they were before.
+class Callbacks:
+    """The callbacks of one run, and a context in which the global random generators are those of the run.
 
-    Within it, `the_programs` puts those of the program back for a while.
+    Callbacks have those of the program, which are put back at the end.
     """
 
-    def __enter__(self) -> RandomStates:
+    def __init__(self, callbacks: Sequence[Callback]) -> None:
+        """Raise an error, before anything is written, if one of them is not a callback."""
+        self._callbacks = callbacks
+        for each in callbacks:
+            if not isinstance(each, Callback):
+                made = " Did you mean to call it, to make one?" if isinstance(each, type) else ""
+                raise CBMError(
+                    f"a callback must be an object of a class that derives from cbm.Callback, not {each!r}.{made}"
+                )
+
+    def __enter__(self) -> Callbacks:
         self._program = random_state()
         return self
 
-    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *error: object) -> None:
         set_random_state(self._program)
 
-    @contextmanager
-    def the_programs(self) -> Iterator[None]:
-        own = random_state()
-        set_random_state(self._program)
-        try:
-            yield
-        finally:
-            self._program = random_state()
-            set_random_state(own)
-
-
-class Callbacks:
-    """The callbacks of one run."""
-
-    def __init__(self, callbacks: Sequence[Callback], run: LiveRun, random: RandomStates) -> None:
-        self._callbacks, self._run, self._random = callbacks, run, random
-
-    def __call__(self, method: str, *args: object) -> None:
+    def __call__(self, method: str, run: LiveRun, *args: object) -> None:
         """Call `method` of every callback that defines it."""
         wanted = [each for each in self._callbacks if getattr(type(each), method) is not getattr(Callback, method)]
         if wanted:
-            with self._random.the_programs():
+            own = random_state()
+            set_random_state(self._program)
+            try:
                 for each in wanted:
-                    getattr(each, method)(self._run, *args)
-
-
-def check_callbacks(callbacks: Sequence[Callback]) -> None:
-    """Raise an error, before anything is written, if one of them is not a callback."""
-    for each in callbacks:
-        if not isinstance(each, Callback):
-            made = " Did you mean to call it, to make one?" if isinstance(each, type) else ""
-            raise CBMError(
-                f"a callback must be an object of a class that derives from cbm.Callback, not {each!r}.{made}"
-            )
+                    getattr(each, method)(run, *args)
+            finally:
+                self._program = random_state()
+                set_random_state(own)

@@ -29,7 +29,8 @@ class Collector:
 
     def __init__(self, config: RunConfig, clock: Stopwatch | None = None) -> None:
         self._clock, self._repeat = Stopwatch() if clock is None else clock, config.env.action_repeat or 1
-        self.overlaps = config.training.overlap and can_act_apart(config.agent_name)
+        agent = AGENTS[split_name(config.agent_name)[0]].build
+        self.overlaps = config.training.overlap and hasattr(agent, "acting")  # as in `types.ActsApart`
         self._stepper: Stepper | RemoteStepper = RemoteStepper(config) if self.overlaps else Stepper(config, copy=False)
         self.ahead = 0  # steps that were requested and not yet returned by `take`
         self._learner: Agent | None = None
@@ -93,8 +94,3 @@ class Collector:
 
     def close(self) -> None:
         self._stepper.close()
-
-
-def can_act_apart(agent_name: str) -> bool:
-    """Whether a copy of the agent can act while it learns (`types.ActsApart`)."""
-    return hasattr(AGENTS[split_name(agent_name)[0]].build, "acting")

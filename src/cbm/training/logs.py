@@ -16,6 +16,7 @@ import torch
 
 from cbm.errors import CBMError
 from cbm.runs.directory import RunDir
+from cbm.schema.tree import flatten
 from cbm.system.files import make_folder
 from cbm.system.jsonl import JsonLines
 from cbm.types import Metrics
@@ -48,7 +49,7 @@ class Logs:
     def write(self, file: JsonLines, line: Mapping[str, Any]) -> None:
         """Append a line to one of the files, and send its numbers to TensorBoard and wandb."""
         file.append(line)
-        numbers = dict(_numbers(line))
+        numbers = {name: value for name, value in flatten(line, "/").items() if isinstance(value, int | float)}
         for name, value in numbers.items():
             if name != "env_step":
                 self._board.add_scalar(name, value, line["env_step"])
@@ -70,14 +71,6 @@ class Logs:
         self._board.close()
         if self._wandb is not None:
             self._wandb.finish()
-
-
-def _numbers(line: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, float]]:
-    for name, value in line.items():
-        if isinstance(value, Mapping):
-            yield from _numbers(value, f"{prefix}{name}/")
-        elif isinstance(value, int | float):
-            yield prefix + name, value
 
 
 def start_wandb(run: RunDir, config: dict[str, Any]) -> Any:

@@ -18,11 +18,11 @@ from cbm.evaluation.workers import Workers
 from cbm.learning import threads
 from cbm.learning.memory import keep_freed_memory
 from cbm.runs import checkpoint
-from cbm.runs.directory import RunDir, open_new
+from cbm.runs.directory import RunDir
 from cbm.runs.load import find_run
 from cbm.runs.provenance import provenance
 from cbm.runs.trust import check_trusted, module_of, trust
-from cbm.training.callbacks import Callback, Callbacks, LiveRun, RandomStates, check_callbacks
+from cbm.training.callbacks import Callback, Callbacks, LiveRun
 from cbm.training.collect import Collector
 from cbm.training.logs import Logs, Stopwatch, start_wandb
 from cbm.training.progress import ProgressDisplay
@@ -72,13 +72,15 @@ def train(
         >>> outcome.at.env_step, outcome.stopped
         (320, None)
     """
-    check_callbacks(callbacks)
+    calls = Callbacks(callbacks)
     run = RunDir(Path(out))
     with explain_full_disk(run), run.locked():
-        open_new(run.root)
+        if run.config.exists():
+            again = run.resume_command
+            raise CBMError(f"{run.root} already holds a run. To resume it: {again}. Or choose another --out.")
         trust(module_of(config.env.env_id))
         origin = provenance() | {"differences": comparison.differences(config)}
-        return _loop(resolve_machine(config), run, origin, callbacks, wandb, quiet)
+        return _loop(resolve_machine(config), run, origin, calls, wandb, quiet)
 
 
 def resume(
@@ -108,7 +110,7 @@ def resume(
         >>> outcome.at.env_step
         400
     """
-    check_callbacks(callbacks)
+    calls = Callbacks(callbacks)
     run = find_run(out)
     if run.entry.exists():
         raise CBMError(
@@ -119,17 +121,17 @@ def resume(
         check_trusted(config.env.env_id, run.root)
         if total_steps is not None:
             config = replace(config, training=replace(config.training, total_steps=total_steps))
-        return _loop(config, run, read_provenance(run.config), callbacks, wandb, quiet)
+        return _loop(config, run, read_provenance(run.config), calls, wandb, quiet)
 
 
 def _loop(
-    config: RunConfig, run: RunDir, origin: Mapping[str, Any], callbacks: Sequence[Callback], wandb: bool, quiet: bool
+    config: RunConfig, run: RunDir, origin: Mapping[str, Any], calls: Callbacks, wandb: bool, quiet: bool
 ) -> Outcome:
     training, repeat = config.training, config.env.action_repeat
     assert repeat is not None
     keep_freed_memory()
     with ExitStack() as stack:
-        random = stack.enter_context(RandomStates())
+        stack.enter_context(calls)
         stack.enter_context(threads.use(thread_count(training.threads)))
         stop = stack.enter_context(Stop())
         stack.enter_context(note_ending(run, stop))
@@ -139,14 +141,13 @@ def _loop(
         collector = Collector(config, clock)
         stack.callback(collector.close)
         checkpoint.clear_unfinished(run.checkpoints)
-        found = checkpoint.load_newest(run.checkpoints)
-        state = None if found is None else found[1]
-        if found is None:  # a new run evaluates right away
+        done, state = checkpoint.load_newest(run.checkpoints) or (0, None)
+        if state is None:  # a new run evaluates right away
             workers.start()
-        if found is not None and training.total_steps <= found[0] - repeat:
+        if training.total_steps <= done - repeat:
             raise CBMError(
-                f"this run has done {found[0]:,} environment steps: it cannot end at {training.total_steps:,}. "
-                f"To extend it: {run.resume_command} --steps {2 * found[0]}"
+                f"this run has done {done:,} environment steps: it cannot end at {training.total_steps:,}. "
+                f"To extend it: {run.resume_command} --steps {2 * done}"
             )
         session = Session(config, collector, run.replay, state)
         agent, means, at = session.agent, session.means, session.at
@@ -165,7 +166,6 @@ def _loop(
         saver = Saver(run, session, logs, state is not None)
         stack.enter_context(saver.advising())
         live = LiveRun(config, run.root, session, stop)
-        calls = Callbacks(callbacks, live, random)
 
         def progress() -> None:
             show.update(at.env_step, at.agent_step, at.updates, live.episode_return)
@@ -199,8 +199,9 @@ def _loop(
                 if findings is not None:
                     logs.write(logs.analysis, {**at.counts(), **findings})
                 logs.timings.append({**at.counts(), "seconds": clock.seconds()})
-                show.say(_scores(at.env_step, results))
-                calls("on_evaluation", results)
+                scores = [f"{split} {each['mean']:.1f} (std {each['std']:.1f})" for split, each in results.items()]
+                show.say(f"evaluation at {at.env_step:,}: {', '.join(scores)}")
+                calls("on_evaluation", live, results)
             if stop or finished or due(training.checkpoint_every) or saver.overdue(training.checkpoint_minutes):
                 with clock("checkpoint"):
                     saver.save()
@@ -223,13 +224,13 @@ def _loop(
                 logs.write(logs.metrics, {**at.counts(), **means.take()})
                 logs.timings.append({**at.counts(), "seconds": clock.seconds()})
             progress()
-            calls("on_step")
+            calls("on_step", live)
 
         if stop:
             show.say(f"stopped at environment step {at.env_step:,}, saved. To resume: {run.resume_command}")
         elif training.film:
             show.say(f"film of the best episode: {film_best(config, run, agent)}")
-        calls("on_end")
+        calls("on_end", live)
     return Outcome(at, stop.reason, stop.signal)
 
 
@@ -265,8 +266,3 @@ def _steps_to_update(at: Counters, config: RunConfig) -> int:
     left = -(-(config.training.total_steps - at.env_step) // (config.env.action_repeat or 1))
     due = _updates_due(at.agent_step, config)
     return next((n for n in range(1, left) if _updates_due(at.agent_step + n, config) > due), left)
-
-
-def _scores(env_step: int, results: dict[str, dict[str, Any]]) -> str:
-    parts = [f"{split} {result['mean']:.1f} (std {result['std']:.1f})" for split, result in results.items()]
-    return f"evaluation at {env_step:,}: {', '.join(parts)}"

@@ -20,7 +20,6 @@ class ProgressDisplay:
         self._total = total
         self._plain = not self.console.is_terminal
         self._seen: deque[tuple[float, int, int]] = deque()  # time, environment steps, updates
-        self._last = time.monotonic()
         self._bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=None),
@@ -42,42 +41,25 @@ class ProgressDisplay:
         self.console.print(text, highlight=False, markup=False)
 
     def update(self, env_step: int, agent_step: int, updates: int, episode_return: float | None) -> None:
+        """The counters, the speed, the last return and the time left, in one line."""
         now = time.monotonic()
         pause = _PLAIN_SECONDS if self._plain else _BAR_SECONDS
-        if self._seen and now - self._last < pause and env_step < self._total:
+        if self._seen and now - self._seen[-1][0] < pause and env_step < self._total:
             return
-        self._last = now
         self._seen.append((now, env_step, updates))
         while len(self._seen) > 2 and now - self._seen[0][0] > _WINDOW:
             self._seen.popleft()
-        line = describe(env_step, agent_step, updates, episode_return, *self._speeds(), self._total)
+        start, first_step, first_updates = self._seen[0]
+        seconds = max(now - start, 1e-9)
+        speed, update_speed = (env_step - first_step) / seconds, (updates - first_updates) / seconds
+        line = f"env {env_step:,}, agent {agent_step:,}, updates {updates:,} ({update_speed:.1f}/s)"
+        if episode_return is not None:
+            line += f", return {episode_return:.1f}"
+        if speed > 0:
+            line += f", {clock((self._total - env_step) / speed)} left"
         self._bar.update(self._task, completed=env_step, description=line)
         if self._plain:
             self.say(f"{line}, of {self._total:,}")
-
-    def _speeds(self) -> tuple[float, float]:
-        """Recent environment steps and updates per second."""
-        (start, first_step, first_updates), (end, step, updates) = self._seen[0], self._seen[-1]
-        seconds = max(end - start, 1e-9)
-        return (step - first_step) / seconds, (updates - first_updates) / seconds
-
-
-def describe(
-    env_step: int,
-    agent_step: int,
-    updates: int,
-    episode_return: float | None,
-    steps_per_second: float,
-    updates_per_second: float,
-    total: int,
-) -> str:
-    """The counters, the speed, the last return and the time left, in one line."""
-    parts = [f"env {env_step:,}", f"agent {agent_step:,}", f"updates {updates:,} ({updates_per_second:.1f}/s)"]
-    if episode_return is not None:
-        parts.append(f"return {episode_return:.1f}")
-    if steps_per_second > 0:
-        parts.append(f"{clock((total - env_step) / steps_per_second)} left")
-    return ", ".join(parts)
 
 
 def clock(seconds: float) -> str:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import pickle
-import signal
 import traceback
-from contextlib import suppress
+from contextlib import closing
+from functools import cached_property, partialmethod
 from multiprocessing.connection import Connection
 from typing import Any
 
-import numpy as np
 import torch
 
 from cbm.config import RunConfig, from_json, to_json
 from cbm.config.build import Shapes
 from cbm.errors import CBMError
 from cbm.system import child
-from cbm.training.stepper import Begun, Step, Stepper
+from cbm.training.stepper import Stepper
 
 _PATIENCE = 5.0  # seconds that the process has to finish its last step when the run ends
 
@@ -26,18 +25,11 @@ class RemoteStepper:
 
     def __init__(self, config: RunConfig) -> None:
         self._process, self._link = child.start("cbm.training.remote")
-        self._shapes: Shapes | None = None
         self._link.send(to_json(config))
 
-    @property
+    @cached_property
     def shapes(self) -> Shapes:
-        if self._shapes is None:  # the first answer; until it is needed, the process starts up in parallel
-            try:
-                self._shapes = self.answer()
-            except BaseException:
-                self.close()
-                raise
-        return self._shapes
+        return self.answer()  # the first one; until it is needed, the process starts up in parallel
 
     def ask(self, what: str, *args: object) -> None:
         try:
@@ -66,35 +58,22 @@ class RemoteStepper:
         self.ask(what, *args)
         return self.answer()
 
-    def begin(self, episode: int) -> Begun:
-        return self._call("begin", episode)
-
-    def take(self, env_step: int) -> Step:
-        return self._call("take", env_step)
-
-    def mark(self) -> dict[str, Any]:
-        return self._call("mark")
-
-    def restore(self, *args: object) -> None:
-        self._call("restore", *args)
-
-    def follow(self, weights: list[np.ndarray]) -> None:
-        self.ask("follow", weights)
+    begin = partialmethod(_call, "begin")
+    take = partialmethod(_call, "take")
+    mark = partialmethod(_call, "mark")
+    restore = partialmethod(_call, "restore")
+    follow = partialmethod(ask, "follow")
 
     def close(self) -> None:
         self._link.close()
         child.end(self._process, _PATIENCE)
 
 
-def serve(handle: int) -> None:
-    """The code of the other process. It ends when its parent does, no matter how."""
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a scheduler sends it to every process of a job; the parent decides
+def serve(link: Connection) -> None:
+    """The code of the other process."""
     torch.set_num_threads(1)
-    with suppress(EOFError, BrokenPipeError, ConnectionResetError), Connection(handle) as link:
-        stepper = None
-        try:
-            config = from_json(link.recv())
-            stepper = Stepper(config, copy=True)
+    try:
+        with closing(Stepper(from_json(link.recv()), copy=True)) as stepper:
             link.send((True, stepper.shapes))
             while True:
                 what, args = link.recv()
@@ -105,13 +84,8 @@ def serve(handle: int) -> None:
                     stepper.follow(*args)
                 else:
                     link.send((True, getattr(stepper, what)(*args)))
-        except (EOFError, BrokenPipeError, ConnectionResetError):
-            pass
-        except Exception as error:
-            link.send((False, (_portable(error), traceback.format_exc())))
-        finally:
-            if stepper is not None:
-                stepper.close()
+    except Exception as error:  # if it is that the parent has gone, this fails in the same way
+        link.send((False, (_portable(error), traceback.format_exc())))
 
 
 def _portable(error: Exception) -> Exception | None:

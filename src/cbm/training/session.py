@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from cbm.config import RunConfig, bound_settings, check_settings
-from cbm.config.build import Shapes, make_replay, make_run_agent
+from cbm.config.build import make_replay, make_run_agent
 from cbm.config.seeds import seed_for
 from cbm.errors import CBMError
 from cbm.runs import checkpoint
@@ -48,7 +48,7 @@ class Session:
         self.at, self.means = Counters(), Means()
         self.sampling = np.random.default_rng(seed_for(config.seed, "replay"))
         self.backgrounds: list[str] = []
-        self.collector, self._repeat = collector, config.env.action_repeat or 1
+        self.collector, self.shapes, self._repeat = collector, collector.shapes, config.env.action_repeat or 1
         self.agent = make_run_agent(config, self.shapes, config.training.device)
         collector.act_for(self.agent)
         self.replay = make_replay(config, self.shapes, replay_dir, None if state is None else state["replay"])
@@ -57,10 +57,6 @@ class Session:
             self._begin(collector.begin(0))
         else:
             self._restore(state)
-
-    @property
-    def shapes(self) -> Shapes:
-        return self.collector.shapes
 
     def store(self, step: Step) -> None:
         """Add an agent step to replay, and count it."""
@@ -133,13 +129,12 @@ class Saver:
 
     @contextmanager
     def advising(self) -> Iterator[None]:
-        """A context that adds advice to the error of a loss that is not finite."""
+        """A context that adds to the error of a loss that is not finite: a resumed run would meet it again."""
         try:
             yield
         except NotFinite as error:
-            raise NotFinite(f"{error} {self._advice()}") from None
-
-    def _advice(self) -> str:
-        """What to do after a failure that a resumed run would meet again."""
-        kept = "There is no checkpoint yet" if self._saved is None else f"The checkpoint at {self._saved[0]:,} is good"
-        return f"{kept}. A resumed run would fail in the same way: start another, for example with a lower --agent.lr."
+            kept = f"The checkpoint at {self._saved[0]:,} is good" if self._saved else "There is no checkpoint yet"
+            raise NotFinite(
+                f"{error} {kept}. A resumed run would fail in the same way: start another, for example with a lower "
+                "--agent.lr."
+            ) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -12,7 +13,6 @@ import torch
 from cbm.config import RunConfig
 from cbm.config.build import Shapes, make_environment, make_run_agent
 from cbm.config.seeds import seed_for
-from cbm.training.rollout import Rollout
 from cbm.types import Acts, ActsApart, begin_episode
 
 _RGB = 3
@@ -27,8 +27,6 @@ class Begun(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One agent step."""
-
     action: np.ndarray
     reward: float
     frame: np.ndarray  # the newest frame of the observation that it led to
@@ -41,12 +39,16 @@ class Step(NamedTuple):
 
 
 class Stepper:
-    """An environment, its current episode, and the agent that acts in it: the one that learns, or a copy of it."""
+    """An environment, its current episode, and the agent that acts in it: the one that learns, or a copy of it.
+
+    The environment is reset for every episode with that episode's own seed. So it carries nothing over from one episode
+    to the next, and its seed and actions are enough to return to the middle of an episode: physics and renderer need
+    not be saved.
+    """
 
     def __init__(self, config: RunConfig, copy: bool) -> None:
         self._config = config
         self._env = make_environment(config.env, "train")
-        self._rollout = Rollout(self._env, config.seed)
         self._random_actions = np.random.default_rng(seed_for(config.seed, "explore"))
         self.shapes = Shapes.of(self._env)
         self.agent: Acts | None = None  # the one that acts
@@ -58,25 +60,37 @@ class Stepper:
             self.agent = self._copy = agent
 
     def begin(self, episode: int) -> Begun:
-        obs = self._rollout.begin(episode)
+        self._reset(episode)
         assert self.agent is not None
         begin_episode(self.agent)
-        return Begun(episode, _newest(obs), self._rollout.background)
+        return Begun(episode, _newest(self._obs), self._background)
+
+    def _reset(self, episode: int) -> None:
+        self._episode, self._length, self._total = episode, 0, 0.0
+        self._obs, info = self._env.reset(seed=seed_for(self._config.seed, "train", episode))
+        self._background = str(info.get("background", "none"))
 
     def take(self, env_step: int) -> Step:
-        rollout, start = self._rollout, time.perf_counter()
+        start = time.perf_counter()
         if env_step < self._config.training.seed_steps:
             action = self._random_actions.uniform(-1.0, 1.0, self.shapes.action).astype(np.float32)
         else:
             assert self.agent is not None
-            action = self.agent.act(rollout.obs, env_step, explore=True)
+            action = self.agent.act(self._obs, env_step, explore=True)
         acted, ended, begun = time.perf_counter(), None, None
-        obs, reward, terminated, truncated, _ = rollout.step(action)
-        frame = _newest(obs)
+        reward, terminated, truncated = self._step(action)
+        frame = _newest(self._obs)
         if terminated or truncated:
-            ended, begun = rollout.summary(), self.begin(rollout.index + 1)
+            numbers = {"episode": self._episode, "episode_return": self._total, "episode_length": self._length}
+            ended = {**numbers, "background": self._background}
+            begun = self.begin(self._episode + 1)
         seconds = (acted - start, time.perf_counter() - acted)
         return Step(action, reward, frame, terminated, truncated, ended, begun, self.mark(), seconds)
+
+    def _step(self, action: np.ndarray) -> tuple[float, bool, bool]:
+        self._obs, reward, terminated, truncated, _ = self._env.step(action)
+        self._length, self._total = self._length + 1, self._total + float(reward)
+        return float(reward), terminated, truncated
 
     def follow(self, weights: Sequence[np.ndarray]) -> None:
         """Act with these weights from now on."""
@@ -94,8 +108,16 @@ class Stepper:
         return mark
 
     def restore(self, mark: dict[str, Any], episode: int, actions: np.ndarray, newest_frame: np.ndarray) -> None:
-        """Return to where `mark` was made, in an episode with these actions so far."""
-        self._rollout.return_to(episode, actions, newest_frame)
+        """Return to where `mark` was made, by the actions of the episode so far. It must come out the same."""
+        self._reset(episode)
+        for action in actions:
+            self._step(action)
+        if not np.array_equal(_newest(self._obs), newest_frame):
+            warnings.warn(
+                "the environment showed another picture for the same seed and actions: it is not deterministic, "
+                "so this run resumes, but will differ from an uninterrupted one",
+                stacklevel=2,
+            )
         self._random_actions.bit_generator.state = mark["random_actions"]
         if self._copy is not None:
             self._copy.generator.set_state(torch.from_numpy(mark["generator"]))

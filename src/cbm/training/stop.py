@@ -23,19 +23,15 @@ class DiskFull(CBMError):
 
 
 class Stop:
-    """A flag that the loop reads between two steps; SIGINT, SIGTERM and `request` set it. A second Ctrl-C quits."""
+    """A flag that the loop reads between two steps; SIGINT and SIGTERM set it. A second Ctrl-C quits."""
 
     def __init__(self) -> None:
         self.signal: int | None = None
-        self.reason: str | None = None
+        self.reason: str | None = None  # set this to stop without a signal
         self._before: dict[int, Any] = {}
 
     def __bool__(self) -> bool:
         return self.reason is not None
-
-    def request(self, reason: str) -> None:
-        """Stop without a signal."""
-        self.reason = reason
 
     def __enter__(self) -> Stop:
         if threading.current_thread() is threading.main_thread():  # other threads cannot set handlers

@@ -37,6 +37,7 @@ def add(run: Path | str, name: str | None = None, replace: bool = False) -> Entr
             raise CBMError(f"{part} is an entry itself, so {name} cannot be one. Choose another --name.")
     returns = _returns(source, config, env_step)
     origin = read_provenance(source.config)
+    known = {"commit": origin.get("git"), "created": origin.get("created"), "versions": origin.get("versions")}
     root.parent.mkdir(parents=True, exist_ok=True)
     with aside(root) as made:
         made.mkdir()
@@ -54,7 +55,7 @@ def add(run: Path | str, name: str | None = None, replace: bool = False) -> Entr
             distraction=config.env.distraction,
             env_step=env_step,
             returns=returns,
-            made=_made(config, origin),
+            made=from_json(Made, {"command": train_command(config), "seed": config.seed, **known}),
             files=_files(made),
         )
         write_whole(made / "entry.json", (json.dumps(to_json(about), indent=1) + "\n").encode(), made)
@@ -75,11 +76,6 @@ def train_command(config: RunConfig) -> str:
         if row.value != usual[row.name].value and row.effect > Effect.ROUNDING:
             words += [f"--{row.name}", as_text(row.value)]
     return shlex.join(["cbm", "train", *words])
-
-
-def _made(config: RunConfig, origin: Mapping[str, Any]) -> Made:
-    known = {"commit": origin.get("git"), "created": origin.get("created"), "versions": origin.get("versions")}
-    return from_json(Made, {"command": train_command(config), "seed": config.seed, **known})
 
 
 def _returns(run: RunDir, config: RunConfig, env_step: int) -> dict[str, tuple[float, ...]]:
@@ -103,10 +99,8 @@ def _without_folders(origin: Mapping[str, Any]) -> dict[str, Any]:
 
 def _copy_records(source: RunDir, entry: Path) -> None:
     for record in RECORDS:
-        if (source.root / record).exists():
-            data = read_file(source.root / record, source.root)
-            if data:
-                write_whole(entry / record, data, entry)
+        if (source.root / record).exists() and (data := read_file(source.root / record, source.root)):
+            write_whole(entry / record, data, entry)
 
 
 def _files(root: Path) -> dict[str, File]:

@@ -181,18 +181,19 @@ def verify(root: Path) -> About:
     for name, file in about.files.items():
         try:
             data = read_file(root / name, root, _MAX_BYTES)
+            same = len(data) == file.bytes and hashlib.sha256(data).hexdigest() == file.sha256
+            wrong = "" if same else "does not match its SHA-256"
         except OSError as error:
-            raise BadEntry(_damaged(root, f"{name} cannot be read ({error.strerror})")) from None
-        if len(data) != file.bytes or hashlib.sha256(data).hexdigest() != file.sha256:
-            raise BadEntry(_damaged(root, f"{name} does not match its SHA-256"))
+            wrong = f"cannot be read ({error.strerror})"
+        if wrong:
+            raise BadEntry(
+                f"{root} is damaged: {name} {wrong}. "
+                "Remove it and get it again with cbm zoo pull, cbm zoo add or git checkout."
+            )
     for name in _files_below(root, root):
         if name not in about.files and name != "entry.json":
             raise BadEntry(f"{root} holds {name}, which its entry.json does not list. Remove it.")
     return about
-
-
-def _damaged(root: Path, what: str) -> str:
-    return f"{root} is damaged: {what}. Remove it and get it again with cbm zoo pull, cbm zoo add or git checkout."
 
 
 def _files_below(folder: Path, root: Path) -> Iterator[str]:
