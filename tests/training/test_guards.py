@@ -44,6 +44,9 @@ def test_a_second_process_and_a_second_run_are_refused(tmp_path: Path) -> None:
         loop.train(tiny(), tmp_path / "run", quiet=True)
     with pytest.raises(CBMError, match=f"already holds a run. .*cbm train --resume {finished_run()}"):
         loop.train(tiny(), finished_run(), quiet=True)
+    (tmp_path / "notes").touch()
+    with pytest.raises(CBMError, match="notes is a file"):
+        loop.train(tiny(), tmp_path / "notes", quiet=True)
 
 
 @pytest.fixture

@@ -74,6 +74,8 @@ def train(
     """
     calls = Callbacks(callbacks)
     run = RunDir(Path(out))
+    if run.root.is_file():
+        raise CBMError(f"{run.root} is a file, and a run needs a folder: choose another --out.")
     with explain_full_disk(run), run.locked():
         if run.config.exists():
             again = run.resume_command
