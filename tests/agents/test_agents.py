@@ -236,8 +236,10 @@ class TestModelFree:
                 agent(name, colour_jitter=0.2)
             return
         drawn: list[torch.Tensor] = []
+        strengths: list[float] = []
 
         def draw(*args: Any) -> torch.Tensor:
+            strengths.append(args[2])
             drawn.append(draw_colours(*args))
             return drawn[-1]
 
@@ -250,6 +252,12 @@ class TestModelFree:
             assert bool(drawn) == bool(strength)
         assert not torch.equal(drawn[0], drawn[1])
         assert not torch.equal(found[0]["encoder"], found[1]["encoder"])
+        strengths.clear()
+        a = agent(name, colour_jitter=0.2, colour_updates=2)
+        for i in range(4):
+            a.update(batch(i), i)
+        assert strengths == sorted(strengths)
+        assert set(strengths) == {0.1, 0.2}  # in the first update there is nothing to draw
 
 
 def test_recent_latents_are_those_of_the_last_batches() -> None:

@@ -70,6 +70,8 @@ class ActorCriticConfig(AgentConfig):
     colour_jitter: Share = 0.0
     """Red, green and blue of each image are multiplied by random factors between 1 - j and 1 + j, and moved by up to
     j / 2 of their range (ours; DrQ's authors tried one factor for all, and kept shifts alone). 0: not at all."""
+    colour_updates: CountOrZero = 0
+    """Number of updates over which `colour_jitter` grows from 0: a contrastive loss may not start with all of it."""
     actor_every: Count = 2
     """Updates between updates of the actor (Table)."""
     target_every: Count = 2
@@ -97,6 +99,7 @@ class ActorCriticConfig(AgentConfig):
             hidden_dim=256,
             lr=1e-3,
             colour_jitter=self.laptop_jitter,
+            colour_updates=3_000,
             updates_per_step=0.25,
         )
 
@@ -223,7 +226,9 @@ class ActorCritic(Agent):
 
     def random_view(self, obs: Tensor) -> tuple[Tensor, ...]:
         """Observations, and what is random in how they are learned from: the arguments of `view`."""
-        pixels, jitter = draw_shifts(obs, self.generator, self.config.shift_pad), self.config.colour_jitter
+        config = self.config
+        pixels = draw_shifts(obs, self.generator, config.shift_pad)
+        jitter = linear_schedule(0.0, config.colour_jitter, config.colour_updates, self.updates)
         return (obs, pixels, draw_colours(obs, self.generator, jitter)) if jitter else (obs, pixels)
 
     def seen(self, obs: Tensor, learns: bool = False, makes: Makes = "latents") -> Work:
