@@ -16,7 +16,7 @@ help:
 	@echo "make assault   attack the program: kills, damaged files, wrong command lines; prints what held"
 	@echo "make docs      build the documentation site; open site/index.html"
 	@echo "make tutorial  run docs/tutorial.ipynb and store its pictures in it"
-	@echo "make results   tables, curves and page of the benchmark, from the stored records of its runs"
+	@echo "make results   curves and page of the benchmark, from the stored records of its runs"
 	@echo "make check     ruff and mypy        make format   let ruff rewrite"
 	@echo "make bench     every benchmark, as JSON in benchmarks/"
 
@@ -87,9 +87,10 @@ docs: setup
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 	@echo "Look at site/index.html"
 
-# The benchmark's tables, curves and page, from the records of its runs that are in the repository.
+# The benchmark's curves and page, from the records of its runs that are in the repository.
 results: setup
-	$(BIN)/cbm study report multi --scale laptop --root docs/results/raw/benchmark -o docs/results/benchmark
+	$(BIN)/cbm plot docs/results/raw/benchmark -o docs/results/benchmark/curves.png
+	$(BIN)/cbm report docs/results/raw/benchmark -o docs/results/benchmark/report.html
 	@echo "Look at docs/results/benchmark/report.html"
 
 tutorial: setup

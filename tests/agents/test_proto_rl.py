@@ -194,7 +194,7 @@ def test_what_the_laptop_preset_adds_is_named() -> None:
     paper, laptop = (make_config("proto", preset=preset).agent for preset in ("paper", "laptop"))
     own = {"pixel_offset", "latent_tanh", "centre_features", "proto"}
     sizes = {"conv_strides", "batch_size", "hidden_dim"}
-    shared = sizes | {"lr", "updates_per_step"}  # the same for every agent
+    shared = sizes | {"lr", "updates_per_step", "colour_jitter", "colour_updates"}  # the same for every agent
     assert {f.name for f in fields(paper) if getattr(paper, f.name) != getattr(laptop, f.name)} == own | shared
     guards = {f.name for f in fields(paper.proto) if getattr(paper.proto, f.name) != getattr(laptop.proto, f.name)}
     assert guards == {"bottleneck", "standardise", "own_candidates"}
