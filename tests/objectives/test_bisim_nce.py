@@ -20,7 +20,13 @@ def bisim_nce(config: BisimNCEConfig = SMALL) -> BisimNCE:
 
 
 @pytest.mark.parametrize(
-    "config", [SMALL, replace(SMALL, unit_latents=False), replace(SMALL, centred=True, episode_means=True)]
+    "config",
+    [
+        SMALL,
+        replace(SMALL, unit_latents=False),
+        replace(SMALL, residual_transition=True),
+        replace(SMALL, centred=True, episode_means=True),
+    ],
 )
 def test_losses_are_those_of_the_paper(config: BisimNCEConfig) -> None:
     objective = bisim_nce(config)
@@ -28,6 +34,8 @@ def test_losses_are_those_of_the_paper(config: BisimNCEConfig) -> None:
     r = 0.25 * reward[:, 0]
     scale = unit if config.unit_latents else (lambda x: x)
     predicted = run_net(objective.transition.net, np.concatenate([z, action], axis=1))
+    if config.residual_transition:
+        predicted = predicted + z
     if config.centred:
         z, z_next, predicted = (deviations(x, np.arange(B) % 3) for x in (z, z_next, predicted))
 

@@ -31,7 +31,8 @@ def numpy_losses(objective: CBM, episode: np.ndarray) -> tuple[float, float, np.
     c = objective.prototypes.detach().double().numpy()
 
     def model(x: np.ndarray, a: np.ndarray) -> np.ndarray:
-        return run_net(objective.transition.net, np.concatenate([x, a], axis=1))
+        change = run_net(objective.transition.net, np.concatenate([x, a], axis=1))
+        return change + x if objective.config.residual_transition else change
 
     r = 0.25 * reward[:, 0]
     r_c = r[:K]  # "randomly sampling from the replay buffer"
@@ -57,7 +58,10 @@ def numpy_losses(objective: CBM, episode: np.ndarray) -> tuple[float, float, np.
     return dynamics, cluster, 0.01 * r_hat + 0.99 * r_c
 
 
-@pytest.mark.parametrize("settings", [{}, {"centred": True}, {"centred": True, "episode_means": True}])
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"centred": True}, {"centred": True, "episode_means": True}, {"residual_transition": True}],
+)
 @pytest.mark.parametrize("unit_latents", [True, False])
 def test_losses_are_those_of_the_paper(unit_latents: bool, settings: dict[str, bool]) -> None:
     objective = cbm(replace(SMALL, unit_latents=unit_latents, **settings))
@@ -68,6 +72,16 @@ def test_losses_are_those_of_the_paper(unit_latents: bool, settings: dict[str, b
     assert losses["cluster"].item() == pytest.approx(cluster, rel=1e-5)
     np.testing.assert_allclose(objective.r_c, r_c, rtol=1e-5)
     assert losses.keys() == objective.weights.keys()
+
+
+def test_a_residual_model_finds_the_next_latent_before_it_has_learned() -> None:
+    z, action, reward, _ = batch()
+    found = []
+    for residual in (True, False):
+        objective = cbm(replace(SMALL, centred=True, residual_transition=residual))
+        _, metrics = objective.losses(z, action, reward, 1.01 * z, policy)
+        found.append(metrics["cbm/dynamics_accuracy"].item())
+    assert found[0] > 0.8 > 0.4 > found[1]
 
 
 def test_centred_losses_do_not_see_what_all_latents_share() -> None:

@@ -214,16 +214,17 @@ class GaussianActor(nn.Module):
 
 
 class Transition(nn.Module):
-    """The deterministic latent model P: (z, a) -> predicted next latent."""
+    """The deterministic latent model P: (z, a) -> predicted next latent. `residual`: the net predicts its change."""
 
-    def __init__(self, latent_dim: int, action_dim: int, hidden: int = 256) -> None:
+    def __init__(self, latent_dim: int, action_dim: int, hidden: int = 256, residual: bool = False) -> None:
         super().__init__()
+        self.residual = residual
         self.net = mlp(latent_dim + action_dim, hidden, latent_dim)
         self.apply(initialise)
 
     def forward(self, z: Tensor, action: Tensor) -> Tensor:
-        z_next: Tensor = self.net(torch.cat([z, action], dim=-1))
-        return z_next
+        predicted: Tensor = self.net(torch.cat([z, action], dim=-1))
+        return z + predicted if self.residual else predicted
 
 
 class GaussianTransition(nn.Module):

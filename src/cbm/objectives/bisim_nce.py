@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from cbm.learning.nets import Transition
 from cbm.learning.ops import info_nce
 from cbm.objectives.cbm import DynamicsConfig, distance_parts
 from cbm.schema.ranges import Weight
@@ -40,7 +39,7 @@ class BisimNCE(Objective):
         self.config = BisimNCEConfig() if config is None else config
         self.reward_scale = reward_scale
         self.weights = {"dynamics": 1.0, "contrast": self.config.contrast_weight}
-        self.transition = Transition(latent_dim, action_dim, self.config.transition_hidden)
+        self.transition = self.config.transition(latent_dim, action_dim)
 
     def losses(
         self, z: Tensor, action: Tensor, reward: Tensor, z_next: Tensor, policy: Policy, episode: Tensor | None = None

@@ -31,6 +31,9 @@ class DynamicsConfig(ObjectiveConfig):
     """Softmax temperature tau (Table)."""
     transition_hidden: Width = 256
     """Width of the transition model (appendix, "Network Architecture")."""
+    residual_transition: bool = False
+    """P(z, a) = z + MLP(z, a). A latent resembles the next one even before anything is learned, so L_P has a gradient
+    to follow from the first update. Without it a run may wait long for one, or for ever."""
     centred: bool = False
     """Latents are compared by their deviations from the batch mean. The latents of an episode share most of their
     direction (background, camera, colours), and so little is left between their cosines that learning starts slowly:
@@ -41,7 +44,10 @@ class DynamicsConfig(ObjectiveConfig):
     (`agent.batch_episodes`)."""
 
     def laptop(self) -> Self:
-        return replace(self, centred=True, episode_means=True)
+        return replace(self, centred=True, episode_means=True, residual_transition=True)
+
+    def transition(self, latent_dim: int, action_dim: int) -> Transition:
+        return Transition(latent_dim, action_dim, self.transition_hidden, self.residual_transition)
 
     def centre(self, x: Tensor, episode: Tensor | None) -> Tensor:
         """What is compared of latents (B, D) whose transitions are from episodes (B,)."""
@@ -164,7 +170,7 @@ class CBM(Objective):
         self.weights = {"dynamics": 1.0, "cluster": self.config.cluster_weight}
         # "A prototype can be seen as a point in the latent space", so it starts as one: tanh of a normalised vector.
         self.prototypes = nn.Parameter(torch.tanh(torch.randn(self.config.prototypes, latent_dim)))
-        self.transition = Transition(latent_dim, action_dim, self.config.transition_hidden)
+        self.transition = self.config.transition(latent_dim, action_dim)
         self.register_buffer("r_c", torch.zeros(self.config.prototypes))
         self.register_buffer("started", torch.tensor(False))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from cbm.learning.nets import Transition
 from cbm.objectives.cbm import DynamicsConfig
 from cbm.types import Losses, Metrics, Objective, Policy
 
@@ -18,7 +17,7 @@ class Dynamics(Objective):
         super().__init__()
         self.config = DynamicsConfig() if config is None else config
         self.weights = {"dynamics": 1.0}
-        self.transition = Transition(latent_dim, action_dim, self.config.transition_hidden)
+        self.transition = self.config.transition(latent_dim, action_dim)
 
     def losses(
         self, z: Tensor, action: Tensor, reward: Tensor, z_next: Tensor, policy: Policy, episode: Tensor | None = None
