@@ -17,7 +17,7 @@ from cbm.agents.drq import DrQ, DrQConfig
 from cbm.agents.drqv2 import DrQv2, DrQv2Config
 from cbm.errors import CBMError, UnknownChoice
 from cbm.learning import threads
-from cbm.learning.augment import draw_colours
+from cbm.learning.augment import draw_colours, view
 from cbm.learning.optimisation import critic_blocked
 from cbm.learning.recent import Latents, Recent
 from cbm.objectives.cbm import CBMConfig
@@ -258,6 +258,28 @@ class TestModelFree:
             a.update(batch(i), i)
         assert strengths == sorted(strengths)
         assert set(strengths) == {0.1, 0.2}  # in the first update there is nothing to draw
+
+    def test_images_of_an_episode_move_alike_in_all_views(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        """With `alike_shifts`; without, each image has a shift of its own."""
+        if name in RELEASED_NAMES:
+            with pytest.raises(CBMError, match="alike_shifts must be 0"):
+                agent(name, alike_shifts=0.5)
+            return
+        views: list[torch.Tensor] = []
+
+        def record(obs: torch.Tensor, pixels: torch.Tensor, *colours: torch.Tensor) -> torch.Tensor:
+            views.append(pixels)
+            return view(obs, pixels, *colours)
+
+        monkeypatch.setattr("cbm.agents.base.view", record)
+        monkeypatch.setattr(f"{type(agent(name)).__module__}.view", record, raising=False)
+        given = batch()
+        for share in (0.0, 1.0):
+            views.clear()
+            agent(name, alike_shifts=share).update(given, 0)
+            moved = torch.stack(views)  # (views, B, 2); a batch this small is not cut into chunks
+            same = all(len(moved[:, given.episode == each].flatten(0, 1).unique(dim=0)) == 1 for each in given.episode)
+            assert same == bool(share)
 
 
 def test_recent_latents_are_those_of_the_last_batches() -> None:

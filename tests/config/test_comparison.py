@@ -20,9 +20,10 @@ def test_the_reference_differs_in_nothing() -> None:
     assert "laptop" in describe(config, {})
 
 
-def test_its_base_differs_in_the_episodes_of_a_batch_and_the_updates_alone() -> None:
+def test_its_base_differs_in_batches_shifts_and_updates_alone() -> None:
     found = differences(make_config("drqv2", preset="laptop"))
     assert found == {
+        "agent.alike_shifts": (0.0, 0.5),
         "agent.batch_episodes": (0, 4),
         "agent.head_updates": (0, 8),
         "updates_per_agent_step": (0.5, 0.25),

@@ -61,7 +61,12 @@ def test_the_laptop_preset_makes_the_same_changes_for_every_agent() -> None:
         name for agent in agents for name, value in settings(agent, "paper").items() if value != laptop[agent][name]
     }
     assert {"agent.updates_per_step", "agent.lr", "agent.batch_size"} <= changed
-    own = {"agent.batch_episodes": 4, "agent.head_updates": 8, "agent.updates_per_step": 0.25}  # docs/results/recipe.md
+    own = {  # docs/results/recipe.md
+        "agent.batch_episodes": 4,
+        "agent.alike_shifts": 0.5,
+        "agent.head_updates": 8,
+        "agent.updates_per_step": 0.25,
+    }
     for name in changed - set(own):
         those = [agent for agent in agents if not (name == "agent.colour_jitter" and agent.startswith("released"))]
         assert len({str(laptop[agent][name]) for agent in those if name in laptop[agent]}) == 1, name

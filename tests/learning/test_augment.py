@@ -7,6 +7,7 @@ import torch.nn.functional as F
 
 from augmentation import random_colours, random_convolution, random_overlay, random_shift
 from cbm.bench.plain import grid_shift
+from cbm.learning.augment import draw_alike
 
 PAD = 2
 
@@ -35,6 +36,18 @@ def test_every_shift_is_a_crop_of_the_padded_image() -> None:
     shifted = random_shift(obs, torch.Generator().manual_seed(1), PAD)
     assert shifted.dtype == torch.uint8
     assert len(set(which(shifted, obs))) == 25  # all of them occur, and each image has its own
+
+
+def test_some_episodes_move_alike() -> None:
+    obs, episode = images(400), torch.arange(400) % 100
+    alike, pixels = draw_alike(obs, episode, torch.Generator().manual_seed(1), PAD, 0.25)
+    assert alike.shape == (400, 1)
+    assert pixels.shape == (400, 2)
+    for each in range(100):
+        assert len(alike[episode == each].unique()) == 1
+        assert len(pixels[episode == each].unique(dim=0)) == 1
+    assert 15 <= alike[:100].sum() <= 35
+    assert len(pixels.unique(dim=0)) > 20  # of 25 shifts
 
 
 def test_works_on_views_and_depends_on_the_generator_alone() -> None:

@@ -17,7 +17,7 @@ from torch.optim import Adam
 from cbm.agents.controller import Reactive
 from cbm.envs.tasks import Noise, Task
 from cbm.errors import CBMError
-from cbm.learning.augment import draw_colours, draw_shifts, view
+from cbm.learning.augment import draw_alike, draw_colours, draw_shifts, view
 from cbm.learning.chunks import Work
 from cbm.learning.nets import Critic, DeterministicActor, Encoder, GaussianActor, Makes
 from cbm.learning.ops import linear_schedule
@@ -25,8 +25,9 @@ from cbm.learning.optimisation import adams, encoder_optimizer, loss_weights
 from cbm.learning.recent import Latents, Recent, fit_critic
 from cbm.schema.methods import AgentConfig
 from cbm.schema.ranges import Count, CountOrZero, Length, Range, Share, Width
-from cbm.types import Agent, Metrics, Objective, send
+from cbm.types import Agent, Batch, Metrics, Objective, send
 
+Alike = tuple[Tensor, Tensor]  # of `draw_alike`
 _RECENT = 16  # batches whose latents are kept for `head_updates`
 _HEAD_BATCH = 2  # times the batch size
 
@@ -67,6 +68,10 @@ class ActorCriticConfig(AgentConfig):
     """Width of the three-layer actor and critic heads (Table)."""
     shift_pad: Annotated[int, Range(0, 64)] = 4
     """Largest random shift in pixels (Table, "Random cropping padding")."""
+    alike_shifts: Share = 0.0
+    """Share of the episodes in a batch whose images, current and next ones, all move by the same shift. Where little
+    moves, a shift of its own hides from a contrastive loss what an image differs in, and learning does not start.
+    Needs few episodes in a batch (`batch_episodes`)."""
     colour_jitter: Share = 0.0
     """Red, green and blue of each image are multiplied by random factors between 1 - j and 1 + j, and moved by up to
     j / 2 of their range (ours; DrQ's authors tried one factor for all, and kept shifts alone). 0: not at all."""
@@ -224,19 +229,26 @@ class ActorCritic(Agent):
                 self.optimizers["critic"].step()
                 self.follow(again.z, env_step, number)
 
-    def random_view(self, obs: Tensor) -> tuple[Tensor, ...]:
+    def draw_alike(self, batch: Batch) -> Alike | None:
+        """`alike_shifts`: drawn once per update, for all of its views."""
+        pad, share = self.config.shift_pad, self.config.alike_shifts
+        return draw_alike(batch.obs, batch.episode, self.generator, pad, share) if share else None
+
+    def random_view(self, obs: Tensor, alike: Alike | None = None) -> tuple[Tensor, ...]:
         """Observations, and what is random in how they are learned from: the arguments of `view`."""
         config = self.config
         pixels = draw_shifts(obs, self.generator, config.shift_pad)
+        if alike is not None:
+            pixels = torch.where(alike[0], alike[1], pixels)
         jitter = linear_schedule(0.0, config.colour_jitter, config.colour_updates, self.updates)
         return (obs, pixels, draw_colours(obs, self.generator, jitter)) if jitter else (obs, pixels)
 
-    def seen(self, obs: Tensor, learns: bool = False, makes: Makes = "latents") -> Work:
+    def seen(self, obs: Tensor, alike: Alike | None = None, learns: bool = False, makes: Makes = "latents") -> Work:
         """For `chunks.run`: latents (B, D) of a random view of observations, their features (B, F), or both.
 
         `encoder.latent` makes latents of features, and others once it has learned.
         """
-        return self.encoder.work(*self.random_view(obs), see=view, learns=learns, makes=makes)
+        return self.encoder.work(*self.random_view(obs, alike), see=view, learns=learns, makes=makes)
 
     @torch.no_grad()
     def act(self, obs: np.ndarray, env_step: int = 0, explore: bool = False) -> np.ndarray:

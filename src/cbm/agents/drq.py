@@ -34,9 +34,12 @@ class DrQ(SAC):
         losses: Losses = {}
         metrics: Metrics = {}
         blocked = critic_blocked(self.objective)
-        first = self.seen(batch.obs, learns=True, makes="both")
-        others = [self.seen(batch.obs, learns=not blocked) for _ in range(1, config.shifts)]  # for the critic alone
-        then = [self.seen(batch.next_obs) for _ in range(config.shifts)]
+        alike = self.draw_alike(batch)
+        first = self.seen(batch.obs, alike, learns=True, makes="both")
+        others = [
+            self.seen(batch.obs, alike, learns=not blocked) for _ in range(1, config.shifts)
+        ]  # for the critic alone
+        then = [self.seen(batch.next_obs, alike) for _ in range(config.shifts)]
         (z, features), *encoded = chunks.run([first, *others, *then])
         z_next = torch.cat(encoded[len(others) :])  # (shifts * B, D)
         if self.objective is not None:

@@ -65,9 +65,10 @@ class DrQv2(ActorCritic):
         batch = batch.to(self.device)
         losses: Losses = {}
         metrics: Metrics = {}
-        seen = [self.seen(batch.obs, learns=True, makes="both"), self.seen(batch.boot_obs)]
+        alike = self.draw_alike(batch)
+        seen = [self.seen(batch.obs, alike, learns=True, makes="both"), self.seen(batch.boot_obs, alike)]
         if self.objective is not None:
-            seen.append(self.seen(batch.next_obs))
+            seen.append(self.seen(batch.next_obs, alike))
         (z, features), z_boot, *z_next = chunks.run(seen)
         if self.objective is not None:
             transitions = z, batch.action, batch.reward, z_next[0]

@@ -109,7 +109,8 @@ class ProtoRL(SAC):
         config, batch = self.config, batch.to(self.device)
         pretraining = env_step < config.pretrain_steps
         metrics: Metrics = {}
-        now, then = (self.random_view(obs) for obs in (batch.obs, batch.next_obs))
+        alike = self.draw_alike(batch)
+        now, then = (self.random_view(obs, alike) for obs in (batch.obs, batch.next_obs))
         if (pretraining or not config.pretrain_steps) and self.updates % config.encoder_every == 0:
             metrics |= self._update_encoder(now, then, batch)
         features, features_next = chunks.run(

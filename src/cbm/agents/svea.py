@@ -105,7 +105,8 @@ class SVEA(SAC):
 
     def update(self, batch: Batch, env_step: int) -> Metrics:
         config, batch = self.config, batch.to(self.device)
-        now, then = (self.random_view(obs) for obs in (batch.obs, batch.next_obs))
+        alike = self.draw_alike(batch)
+        now, then = (self.random_view(obs, alike) for obs in (batch.obs, batch.next_obs))
         (z, features), z_augmented, z_next, z_target = chunks.run(
             [
                 self.encoder.work(*now, see=view, makes="both"),

@@ -19,6 +19,15 @@ def draw_shifts(obs: Tensor, generator: torch.Generator, pad: int = 4) -> Tensor
     return torch.randint(-pad, pad + 1, (2, len(obs)), generator=generator, device=obs.device).T
 
 
+def draw_alike(
+    obs: Tensor, episode: Tensor, generator: torch.Generator, pad: int, share: float
+) -> tuple[Tensor, Tensor]:
+    """Which images (B, 1) move like all of their episode, about this `share` of episodes, and how far (B, 2)."""
+    first = (episode[:, None] == episode).int().argmax(dim=1)
+    alike = torch.rand(len(obs), 1, generator=generator, device=obs.device) < share
+    return alike[first], draw_shifts(obs, generator, pad)[first]
+
+
 def draw_colours(obs: Tensor, generator: torch.Generator, strength: float) -> Tensor:
     """For `recolour`: a factor around 1 and an offset around 0 for red, green and blue of each image, (B, 2, 3)."""
     drawn = torch.rand(len(obs), 2, RGB, generator=generator, device=obs.device).mul_(2.0).sub_(1.0)

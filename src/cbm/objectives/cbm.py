@@ -24,7 +24,7 @@ class DynamicsConfig(ObjectiveConfig):
 
     # In the preset `laptop`. The encoder does not wait for the critic here, so critic and actor can have most of the
     # updates, which cost little without images (docs/results/recipe.md).
-    laptop_agent = MappingProxyType({"batch_episodes": 4, "head_updates": 8})
+    laptop_agent = MappingProxyType({"batch_episodes": 4, "alike_shifts": 0.5, "head_updates": 8})
     laptop_pace = 32
 
     temperature: Positive = 0.1

@@ -55,6 +55,8 @@ class ReleasedConfig(ActorCriticConfig):
             raise CBMError("agent.head_updates must be 0 here: the authors' code has none")
         if self.colour_jitter:
             raise CBMError("agent.colour_jitter must be 0 here: the authors' code shifts images alone")
+        if self.alike_shifts:
+            raise CBMError("agent.alike_shifts must be 0 here: the authors' code gives each image a shift of its own")
 
 
 class SlowTanhActor(DeterministicActor):
