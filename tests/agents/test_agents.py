@@ -243,7 +243,7 @@ class TestModelFree:
             drawn.append(draw_colours(*args))
             return drawn[-1]
 
-        monkeypatch.setattr("cbm.agents.base.draw_colours", draw)
+        monkeypatch.setattr("cbm.agents.actor_critic.draw_colours", draw)
         found = []
         for strength in (0.0, 0.2):
             a = agent(name, colour_jitter=strength)
@@ -271,7 +271,7 @@ class TestModelFree:
             views.append(pixels)
             return view(obs, pixels, *colours)
 
-        monkeypatch.setattr("cbm.agents.base.view", record)
+        monkeypatch.setattr("cbm.agents.actor_critic.view", record)
         monkeypatch.setattr(f"{type(agent(name)).__module__}.view", record, raising=False)
         given = batch()
         for share in (0.0, 1.0):

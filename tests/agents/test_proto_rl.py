@@ -25,7 +25,7 @@ GUARDED = SMALL.laptop()  # with what ours adds against collapse
 
 def proto(config: ProtoConfig = SMALL) -> Proto:
     torch.manual_seed(0)
-    objective = Proto(config, latent_dim=D, action_dim=2)
+    objective = Proto(config, D)
     with torch.no_grad():
         weight = objective.target_projector.outer.weight
         weight.add_(0.1 * torch.randn_like(weight))  # so that it differs from the other one

@@ -13,9 +13,8 @@ import torch
 
 from cbm.agents import make_agent
 from cbm.agents.tpc import TPCConfig
-from cbm.agents.tpc.encoder import FrameEncoder
 from cbm.agents.tpc.losses import centring, consistency, lambda_returns, predictive_coding, unit_gaussian
-from cbm.agents.tpc.rssm import RSSM, Belief
+from cbm.agents.tpc.networks import RSSM, Belief, FrameEncoder
 from cbm.config import EnvConfig, make_config
 from cbm.config.build import make_environment
 from cbm.errors import CBMError

@@ -30,14 +30,14 @@ def replay(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replay]:
     ],
 )
 def test_images_are_counted(replay: Replay, name: str, encoded: int, with_gradient: int) -> None:
-    work, batch = methods.Update(name, replay).work, make_config(name, preset="laptop").agent.batch_size
+    work, batch = methods.Update(name, replay).effort, make_config(name, preset="laptop").agent.batch_size
     assert (work.encoded, work.with_gradient) == (encoded * batch, with_gradient * batch)
 
 
 def test_operations_are_those_of_the_convolutions(replay: Replay, monkeypatch: pytest.MonkeyPatch) -> None:
     """`drqv2+dynamics` encodes one batch more than `drqv2`; beside it, its transition model is small."""
     monkeypatch.setattr(DynamicsConfig, "laptop_agent", {"batch_episodes": 4})  # no further updates of critic and actor
-    more = [methods.Update(name, replay).work.operations for name in ("drqv2+dynamics", "drqv2")]
+    more = [methods.Update(name, replay).effort.operations for name in ("drqv2+dynamics", "drqv2")]
     config = make_config("drqv2", preset="laptop")
     side, channels, per_image = config.env.size, 9, 0
     for stride in config.agent.conv_strides:

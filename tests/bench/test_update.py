@@ -13,7 +13,7 @@ import torch
 from cbm.agents import Setup, make_agent
 from cbm.agents.drqv2 import DrQv2
 from cbm.bench.plain import PlainUpdate
-from cbm.bench.side import ACTION_DIM, Competitor, Side, What
+from cbm.bench.side import ACTION_DIM, Competitor, Load, Side
 from cbm.bench.update import BFLOAT16_BAR, OBS_SHAPE, replay_rows, rows
 from cbm.replay import Replay
 
@@ -36,7 +36,7 @@ def test_the_reference_encodes_as_we_do() -> None:
 
 def test_a_side_counts_what_it_computes_and_a_competitor_stops() -> None:
     competitor = Competitor(nice=10)
-    with closing(competitor), Side(What("ours", "laptop", 2, batch_size=20)) as ours:
+    with closing(competitor), Side(Load("ours", "laptop", 2, batch_size=20)) as ours:
         with competitor:
             ours()
         assert psutil.Process(competitor.pid).status() == psutil.STATUS_STOPPED
@@ -47,7 +47,7 @@ def test_a_side_counts_what_it_computes_and_a_competitor_stops() -> None:
 
 @pytest.mark.slow  # four processes that import PyTorch
 def test_what_each_kind_of_side_computes() -> None:
-    sides = (What(), What("shared"), What(mixed_precision=True), What("plain"))
+    sides = (Load(), Load("shared"), Load(mixed_precision=True), Load("plain"))
     found = []
     for what in sides:
         with Side(replace(what, batch_size=8)) as side:
@@ -55,7 +55,7 @@ def test_what_each_kind_of_side_computes() -> None:
             found.append(side.operations)
     assert found[0] == found[1] == found[2]
     assert found[3] > 1.5 * found[0]  # gradients of all images, of which those of the next ones reach nothing
-    with Side(What("product")) as product:
+    with Side(Load("product")) as product:
         assert product.operations == 2 * 2048**3
 
 
@@ -67,7 +67,7 @@ class Clock:
     def __call__(self) -> float:
         return self.seconds
 
-    def side(self, what: What) -> AbstractContextManager[Any]:
+    def side(self, what: Load) -> AbstractContextManager[Any]:
         """In place of a process: as many seconds a call as the kind of work is given here."""
         kind = "bfloat16" if what.mixed_precision else "one" if what.threads == 1 else what.kind
         cost = {"ours": 1.0, "plain": 5.0, "bfloat16": 0.5, "shared": 4.0, "one": 3.0, "product": 10.0}[kind]

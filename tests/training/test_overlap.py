@@ -16,7 +16,7 @@ import numpy as np
 import psutil
 import pytest
 
-from cbm.agents.base import ActorCritic
+from cbm.agents.actor_critic import ActorCritic
 from cbm.config import EnvConfig, RunConfig, make_config
 from cbm.config.build import Shapes, make_environment, make_run_agent, resolve_machine
 from cbm.config.seeds import seed_for

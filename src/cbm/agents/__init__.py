@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 import gymnasium as gym
 
-from cbm.agents.base import ActorCriticConfig, Setup, seeded
+from cbm.agents.actor_critic import ActorCriticConfig
+from cbm.agents.base import Setup, seeded
 from cbm.agents.drq import DrQ, DrQConfig
 from cbm.agents.drqv2 import DrQv2, DrQv2Config
 from cbm.agents.proto_rl import ProtoRL, ProtoRLConfig
@@ -19,7 +20,7 @@ from cbm.agents.released import ReleasedConfig, ReleasedDrQ, ReleasedDrQv2
 from cbm.agents.svea import SVEA, SVEAConfig
 from cbm.agents.tpc import TPC, TPCConfig
 from cbm.errors import CBMError, choose
-from cbm.objectives import OBJECTIVES, get_objective
+from cbm.objectives import OBJECTIVES
 from cbm.objectives.cbm import DynamicsConfig
 from cbm.registry import Registry
 from cbm.schema.methods import AgentConfig, ObjectiveConfig
@@ -80,7 +81,7 @@ def split_name(name: str) -> tuple[str, str | None]:
     entry = choose("agent", agent, AGENTS)
     if not plus:
         return agent, None
-    get_objective(objective)
+    choose("objective", objective, OBJECTIVES)
     if not entry.carries:
         raise CBMError(f"the agent {agent!r} cannot carry an objective, so there is no {name!r}")
     return agent, objective

@@ -1,12 +1,11 @@
-"""What agents have in common: their settings, how they are set up, what they take and give, what a checkpoint holds."""
+"""What all agents have in common: how they are set up, what they take and give, what a checkpoint of them holds."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from copy import deepcopy
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, ClassVar, Self
+from typing import Any, Self
 
 import gymnasium as gym
 import numpy as np
@@ -14,22 +13,9 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Adam
 
-from cbm.agents.controller import Reactive
 from cbm.envs.tasks import Noise, Task
 from cbm.errors import CBMError
-from cbm.learning.augment import draw_alike, draw_colours, draw_shifts, view
-from cbm.learning.chunks import Work
-from cbm.learning.nets import Critic, DeterministicActor, Encoder, GaussianActor, Makes
-from cbm.learning.ops import linear_schedule
-from cbm.learning.optimisation import adams, encoder_optimizer, loss_weights
-from cbm.learning.recent import Latents, Recent, fit_critic
-from cbm.schema.methods import AgentConfig
-from cbm.schema.ranges import Count, CountOrZero, Length, Range, Share, Width
-from cbm.types import Agent, Batch, Metrics, Objective, send
-
-Alike = tuple[Tensor, Tensor]  # of `draw_alike`
-_RECENT = 16  # batches whose latents are kept for `head_updates`
-_HEAD_BATCH = 2  # times the batch size
+from cbm.types import Agent, send
 
 
 @dataclass(frozen=True)
@@ -54,112 +40,12 @@ class Setup:
         return replace(setup, noise=task.noise) if isinstance(task, Task) else setup
 
 
-@dataclass(frozen=True)
-class ActorCriticConfig(AgentConfig):
-    """What every agent with an encoder, an actor and critics has: all but TPC."""
-
-    laptop_jitter: ClassVar[float] = 0.3
-
-    conv_channels: Annotated[int, Range(1, 1_024)] = 32
-    """Table."""
-    conv_strides: Annotated[tuple[Annotated[int, Range(1, 16)], ...], Length(1, 16)] = (2, 1, 1, 1)
-    """One 3x3 convolution per stride (Table)."""
-    hidden_dim: Width = 1024
-    """Width of the three-layer actor and critic heads (Table)."""
-    shift_pad: Annotated[int, Range(0, 64)] = 4
-    """Largest random shift in pixels (Table, "Random cropping padding")."""
-    alike_shifts: Share = 0.0
-    """Share of the episodes in a batch whose images, current and next ones, all move by the same shift. Where little
-    moves, a shift of its own hides from a contrastive loss what an image differs in, and learning does not start.
-    Needs few episodes in a batch (`batch_episodes`)."""
-    colour_jitter: Share = 0.0
-    """Red, green and blue of each image are multiplied by random factors between 1 - j and 1 + j, and moved by up to
-    j / 2 of their range (ours; DrQ's authors tried one factor for all, and kept shifts alone). 0: not at all."""
-    colour_updates: CountOrZero = 0
-    """Number of updates over which `colour_jitter` grows from 0: a contrastive loss may not start with all of it."""
-    actor_every: Count = 2
-    """Updates between updates of the actor (Table)."""
-    target_every: Count = 2
-    """Updates between updates of the target critic (Table)."""
-    target_rate: Annotated[float, Range(0, 1, above=True)] = 0.01
-    """How far the target critic moves each time (Table, "Critic soft-update rate")."""
-    updates_per_step: Annotated[float, Range(0, 1_000)] = 1.0
-    """Updates per agent step. The paper does not say; DrQ makes one."""
-    batch_episodes: CountOrZero = 0
-    """Draw each batch from at most this many episodes, chosen anew for each batch; 0: from all. What distinguishes
-    episodes, such as the background, then distinguishes few members of a batch, and a contrastive loss has to look at
-    the rest."""
-    head_updates: Annotated[int, Range(0, 1_000)] = 0
-    """Further updates of critic and actor after each update, from the latents of the last 16 batches, two batch sizes
-    at a time (ours). No image is encoded for them, so in `laptop` each costs a fifteenth of an update."""
-
-    def laptop(self) -> Self:
-        """For two cores: smaller networks and batches, fewer updates, and a higher rate to make up for them.
-        docs/results/recipe.md says what each was measured to do. The preset itself chooses the number of updates for
-        tasks of the suite."""
-        return replace(
-            self,
-            conv_strides=(2, 2, 1, 1),
-            batch_size=64,
-            hidden_dim=256,
-            lr=1e-3,
-            colour_jitter=self.laptop_jitter,
-            colour_updates=3_000,
-            updates_per_step=0.25,
-        )
-
-    def updates_per_agent_step(self, action_repeat: int) -> float:
-        return self.updates_per_step
-
-
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
     """Weights made inside depend on `seed` alone, and the global random state stays as it was."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         yield
-
-
-def make_encoder(config: ActorCriticConfig, setup: Setup, kind: type[Encoder] = Encoder, **options: Any) -> Encoder:
-    """An encoder of these sizes; `options` are additional ones that `kind` has."""
-    sizes = config.feature_dim, config.conv_channels, config.conv_strides
-    return kind(setup.obs_shape, *sizes, config.mixed_precision, **options)
-
-
-def on_device(device: torch.device, **modules: nn.Module | None) -> dict[str, nn.Module]:
-    """Those of the modules that an agent has, by name, moved to `device`."""
-    return {name: module.to(device) for name, module in modules.items() if module is not None}
-
-
-def agent_state(
-    modules: Mapping[str, nn.Module], optimizers: Mapping[str, Adam], generator: torch.Generator, updates: int
-) -> dict[str, Any]:
-    """A nested dict of tensors and numbers from which `restore_agent` restores an agent bit for bit."""
-    return {
-        "modules": {name: dict(module.state_dict()) for name, module in modules.items()},
-        "optimizers": {
-            name: {str(i): dict(slots) for i, slots in optimizer.state_dict()["state"].items()}
-            for name, optimizer in optimizers.items()
-        },
-        "generator": generator.get_state(),
-        "updates": updates,
-    }
-
-
-def restore_agent(
-    state: Mapping[str, Any],
-    modules: Mapping[str, nn.Module],
-    optimizers: Mapping[str, Adam],
-    generator: torch.Generator,
-) -> int:
-    """Put a state of `agent_state` back; returns the number of updates."""
-    for name, module in modules.items():
-        module.load_state_dict(state["modules"][name])
-    for name, optimizer in optimizers.items():
-        slots = {int(i): values for i, values in state["optimizers"].get(name, {}).items()}
-        optimizer.load_state_dict({"state": slots, "param_groups": optimizer.state_dict()["param_groups"]})
-    generator.set_state(state["generator"].cpu())
-    return int(state["updates"])
 
 
 def as_batch(obs: np.ndarray | Tensor, device: torch.device) -> Tensor:
@@ -178,111 +64,38 @@ def as_actions(action: Tensor, obs: np.ndarray) -> np.ndarray:
     return action.cpu().numpy().reshape(*obs.shape[:-3], -1)
 
 
-class ActorCritic(Agent):
-    """An encoder, an actor and two critics on its latents: all but how it explores, what its critic and its actor
-    should do, and its `update`."""
+class Learner(Agent):
+    """An agent that consists of `modules` and `optimizers`, with random numbers of its own."""
 
-    acting = ("encoder", "actor")
-    encoder: Encoder
-    actor: DeterministicActor | GaussianActor
-    critic: Critic
+    modules: dict[str, nn.Module]
+    optimizers: dict[str, Adam]
 
-    def __init__(self, config: ActorCriticConfig, setup: Setup, objective: Objective | None) -> None:
-        self.config, self.setup, self.device, self.objective = config, setup, setup.device, objective
+    def __init__(self, setup: Setup) -> None:
+        self.setup, self.device = setup, setup.device
         self.generator = torch.Generator(self.device).manual_seed(setup.seed)
-        self.recent = Recent(_RECENT)
         self.updates = 0
 
-    def assemble(self, **others: nn.Module) -> None:
-        """When encoder, actor and critic have been made: what learns from which losses; `others` are more modules."""
-        self.target_critic = deepcopy(self.critic).requires_grad_(False)
-        networks = {"encoder": self.encoder, "actor": self.actor, "critic": self.critic}
-        modules = networks | {"target_critic": self.target_critic} | others
-        self.modules = on_device(self.device, **modules, objective=self.objective)
-        lr = self.config.lr
-        self.optimizers = {
-            "encoder": encoder_optimizer(self.encoder, self.objective, lr),
-            **adams(lr, critic=self.critic, actor=self.actor),
-        }
-        self.weights = loss_weights(self.objective)
-
-    def target(self, latents: Latents, env_step: int) -> Tensor:
-        """What Q of these transitions should be, (B, 1)."""
-        raise NotImplementedError
-
-    def follow(self, z: Tensor, env_step: int, number: int) -> Metrics:
-        """Steps of actor and target critic, if it is their turn after `number` updates of the critic."""
-        raise NotImplementedError
-
-    @property
-    def critic_updates(self) -> int:
-        return self.updates * (1 + self.config.head_updates)
-
-    def learn_again(self, latents: Latents, env_step: int) -> None:
-        """`head_updates`: critic and actor learn from the latents of recent batches, of which these are the last."""
-        config = self.config
-        if config.head_updates:
-            self.recent.add(latents)
-            drawn = self.recent.draw(_HEAD_BATCH * config.batch_size, config.head_updates, self.generator)
-            for number, again in enumerate(drawn, self.critic_updates + 1):
-                fit_critic(self.critic, again, self.target(again, env_step))
-                self.optimizers["critic"].step()
-                self.follow(again.z, env_step, number)
-
-    def draw_alike(self, batch: Batch) -> Alike | None:
-        """`alike_shifts`: drawn once per update, for all of its views."""
-        pad, share = self.config.shift_pad, self.config.alike_shifts
-        return draw_alike(batch.obs, batch.episode, self.generator, pad, share) if share else None
-
-    def random_view(self, obs: Tensor, alike: Alike | None = None) -> tuple[Tensor, ...]:
-        """Observations, and what is random in how they are learned from: the arguments of `view`."""
-        config = self.config
-        pixels = draw_shifts(obs, self.generator, config.shift_pad)
-        if alike is not None:
-            pixels = torch.where(alike[0], alike[1], pixels)
-        jitter = linear_schedule(0.0, config.colour_jitter, config.colour_updates, self.updates)
-        return (obs, pixels, draw_colours(obs, self.generator, jitter)) if jitter else (obs, pixels)
-
-    def seen(self, obs: Tensor, alike: Alike | None = None, learns: bool = False, makes: Makes = "latents") -> Work:
-        """For `chunks.run`: latents (B, D) of a random view of observations, their features (B, F), or both.
-
-        `encoder.latent` makes latents of features, and others once it has learned.
-        """
-        return self.encoder.work(*self.random_view(obs, alike), see=view, learns=learns, makes=makes)
-
-    @torch.no_grad()
-    def act(self, obs: np.ndarray, env_step: int = 0, explore: bool = False) -> np.ndarray:
-        z = self.encoder(as_batch(obs, self.device))
-        return as_actions(self.explore(z, env_step) if explore else self.actor.mean(z), obs)
-
-    def explore(self, z: Tensor, env_step: int) -> Tensor:
-        """The actions (N, A) of training for latents (N, D)."""
-        raise NotImplementedError
-
-    def noise(self, env_step: int) -> float:
-        """Standard deviation of the exploration noise of agents whose policy is deterministic."""
-        schedule = self.setup.noise
-        return linear_schedule(schedule.start, schedule.end, schedule.steps, env_step)
-
-    @torch.no_grad()
-    def encode(self, obs: np.ndarray | Tensor) -> Tensor:
-        """Latents (N, D) of observations (N, C, H, W), without shifts."""
-        z: Tensor = self.encoder(as_batch(obs, self.device))
-        return z
-
-    @torch.no_grad()
-    def value(self, obs: np.ndarray | Tensor) -> Tensor:
-        """min_i Q_i(z, pi(z)), (N, 1), for the policy without exploration."""
-        z = self.encoder(as_batch(obs, self.device))
-        return torch.minimum(*self.critic(z, self.actor.mean(z)))
-
-    def controller(self) -> Reactive:
-        return Reactive(self.encoder, self.actor)
+    def hold(self, **modules: nn.Module | None) -> None:
+        """What it consists of, except for what is None; moved to its device."""
+        self.modules = {name: module.to(self.device) for name, module in modules.items() if module is not None}
 
     def state_dict(self) -> dict[str, Any]:
-        state = agent_state(self.modules, self.optimizers, self.generator, self.updates)
-        return state | {"recent": self.recent.state_dict()} if self.config.head_updates else state
+        """Tensors and numbers from which an agent with the same settings goes on bit for bit."""
+        return {
+            "modules": {name: dict(module.state_dict()) for name, module in self.modules.items()},
+            "optimizers": {
+                name: {str(i): dict(slots) for i, slots in optimizer.state_dict()["state"].items()}
+                for name, optimizer in self.optimizers.items()
+            },
+            "generator": self.generator.get_state(),
+            "updates": self.updates,
+        }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.updates = restore_agent(state, self.modules, self.optimizers, self.generator)
-        self.recent.load_state_dict(state.get("recent", {}), self.device)
+        for name, module in self.modules.items():
+            module.load_state_dict(state["modules"][name])
+        for name, optimizer in self.optimizers.items():
+            slots = {int(i): values for i, values in state["optimizers"].get(name, {}).items()}
+            optimizer.load_state_dict({"state": slots, "param_groups": optimizer.state_dict()["param_groups"]})
+        self.generator.set_state(state["generator"].cpu())
+        self.updates = int(state["updates"])

@@ -5,17 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from cbm.agents.base import ActorCritic, ActorCriticConfig, Setup, make_encoder, seeded
+from cbm.agents.actor_critic import ActorCritic, ActorCriticConfig, make_encoder
+from cbm.agents.base import Setup, seeded
 from cbm.learning import chunks
 from cbm.learning.nets import Critic, DeterministicActor
-from cbm.learning.ops import noisy_action, soft_update
+from cbm.learning.ops import noisy_action
 from cbm.learning.optimisation import critic_blocked, critic_metrics, minimise, td_loss
 from cbm.learning.recent import Latents
-from cbm.replay import Replay
 from cbm.schema.ranges import Positive, Range, Weight
 from cbm.types import Batch, Losses, Metrics, Objective
 
@@ -41,6 +40,7 @@ class DrQv2(ActorCritic):
 
     def __init__(self, config: DrQv2Config, setup: Setup, objective: Objective | None = None) -> None:
         super().__init__(config, setup, objective)
+        self.n_step = config.n_step
         with seeded(setup.seed):
             self.encoder = make_encoder(config, setup)
             self.actor = DeterministicActor(config.feature_dim, setup.action_dim, config.hidden_dim, config.actor_bound)
@@ -49,17 +49,6 @@ class DrQv2(ActorCritic):
 
     def explore(self, z: Tensor, env_step: int) -> Tensor:
         return noisy_action(self.actor.mean(z), self.noise(env_step), self.generator)
-
-    def sample(self, replay: Replay, generator: np.random.Generator) -> Batch:
-        """A batch of the kind that `update` needs."""
-        config = self.config
-        return replay.sample(
-            config.batch_size,
-            generator,
-            n_step=config.n_step,
-            discount=config.discount,
-            episodes=config.batch_episodes,
-        )
 
     def update(self, batch: Batch, env_step: int) -> Metrics:
         batch = batch.to(self.device)
@@ -80,12 +69,7 @@ class DrQv2(ActorCritic):
         losses["critic"] = td_loss(q, target)
         metrics |= minimise(losses, self.weights, ("encoder", "critic"), self.optimizers)
         metrics |= critic_metrics(q[0], target, z)
-        with torch.no_grad():
-            z = self.encoder.latent(features)  # through the projection as it is now
-        metrics |= self.follow(z, env_step, self.critic_updates)
-        self.learn_again(latents, env_step)
-        self.updates += 1
-        return metrics
+        return metrics | self.finish_update(latents, features, env_step)
 
     @torch.no_grad()
     def target(self, latents: Latents, env_step: int) -> Tensor:
@@ -97,13 +81,8 @@ class DrQv2(ActorCritic):
         """-min_i Q_i(z, pi(z) + clipped noise)."""
         return -torch.minimum(*self.critic(z, self._noisy(z, env_step))).mean()
 
-    def follow(self, z: Tensor, env_step: int, number: int) -> Metrics:
-        config, metrics = self.config, Metrics()
-        if number % config.actor_every == 0:
-            metrics = minimise({"actor": self.actor_loss(z, env_step)}, {"actor": 1.0}, ("actor",), self.optimizers)
-        if number % config.target_every == 0:
-            soft_update(self.target_critic.parameters(), self.critic.parameters(), config.target_rate)
-        return metrics
+    def update_actor(self, z: Tensor, env_step: int) -> Metrics:
+        return minimise({"actor": self.actor_loss(z, env_step)}, {"actor": 1.0}, ("actor",), self.optimizers)
 
     def _noisy(self, z: Tensor, env_step: int) -> Tensor:
         return noisy_action(self.actor.mean(z), self.noise(env_step), self.generator, self.config.noise_clip)

@@ -10,7 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cbm.agents.base import Setup, as_batch, make_encoder, seeded
+from cbm.agents.actor_critic import make_encoder
+from cbm.agents.base import Setup, as_batch, seeded
 from cbm.agents.sac import SAC, SACConfig
 from cbm.learning import chunks
 from cbm.learning.augment import view
@@ -93,7 +94,7 @@ class ProtoRL(SAC):
     def __init__(self, config: ProtoRLConfig, setup: Setup, objective: None = None) -> None:
         with seeded(setup.seed):
             features = count_features(setup.obs_shape, config.conv_channels, config.conv_strides)
-            proto = Proto(config.proto, latent_dim=features, action_dim=setup.action_dim)
+            proto = Proto(config.proto, features)
         super().__init__(config, setup, proto)
         self.optimizers["encoder"] = encoder_optimizer(self.encoder.convs, proto, config.lr)
         self.optimizers["projection"] = adam(self.encoder.projection.parameters(), config.lr)

@@ -6,18 +6,17 @@ import math
 from dataclasses import dataclass
 from typing import Annotated
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cbm.agents.base import ActorCritic, ActorCriticConfig, Setup, make_encoder, seeded
+from cbm.agents.actor_critic import ActorCritic, ActorCriticConfig, make_encoder
+from cbm.agents.base import Setup, seeded
 from cbm.learning.nets import Critic, Encoder, GaussianActor
-from cbm.learning.ops import soft_update, squashed_gaussian
+from cbm.learning.ops import squashed_gaussian
 from cbm.learning.optimisation import adam, minimise
 from cbm.learning.recent import Latents
-from cbm.replay import Replay
 from cbm.schema.ranges import Positive, Range
-from cbm.types import Batch, Metrics, Objective
+from cbm.types import Metrics, Objective
 
 
 @dataclass(frozen=True)
@@ -71,11 +70,6 @@ class SAC(ActorCritic):
     def explore(self, z: Tensor, env_step: int) -> Tensor:
         return squashed_gaussian(self.actor(z), self.generator)[0]
 
-    def sample(self, replay: Replay, generator: np.random.Generator) -> Batch:
-        """A batch of the kind that `update` needs."""
-        config = self.config
-        return replay.sample(config.batch_size, generator, discount=config.discount, episodes=config.batch_episodes)
-
     @torch.no_grad()
     def soft_value(self, z: Tensor, z_target: Tensor | None = None) -> Tensor:
         """min_i Q_i'(z, a) - alpha log pi(a | z), a ~ pi(z): (B, 1). `z_target`: what the target critic sees, if it
@@ -96,25 +90,8 @@ class SAC(ActorCritic):
         """y = r + gamma * (min_i Q_i'(z', a') - alpha log pi(a' | z')), a' ~ pi(z')."""
         return latents.n_step_reward + latents.n_step_discount * self.soft_value(latents.z_boot)
 
-    def finish_update(self, latents: Latents, features: Tensor, env_step: int) -> Metrics:
-        """What follows the step of encoder and critic on a batch, of which these are the latents, as they were before
-        it, and the features."""
-        with torch.no_grad():
-            z = self.encoder.latent(features)  # through the projection as it is now
-        metrics = self.follow(z, env_step, self.critic_updates)
-        self.learn_again(latents, env_step)
-        self.updates += 1
-        return metrics
-
-    def follow(self, z: Tensor, env_step: int, number: int) -> Metrics:
-        config = self.config
-        metrics = self._update_actor(z) if number % config.actor_every == 0 else {}
-        if number % config.target_every == 0:
-            soft_update(self.target_critic.parameters(), self.critic.parameters(), config.target_rate)
-        return metrics
-
-    def _update_actor(self, z: Tensor) -> Metrics:
-        """And the temperature, if it is learned."""
+    def update_actor(self, z: Tensor, env_step: int) -> Metrics:
+        """And one of the temperature, if it is learned."""
         actor_loss, log_pi = self.actor_loss(z)
         losses, alpha = {"actor": actor_loss}, self.temperature()
         if self.config.learn_temperature:

@@ -10,7 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cbm.agents.base import Setup, make_encoder
+from cbm.agents.actor_critic import make_encoder
+from cbm.agents.base import Setup
 from cbm.agents.sac import SAC, SACConfig
 from cbm.errors import CBMError
 from cbm.learning import chunks

@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from cbm.agents import Setup, agent_names, make_agent
-from cbm.agents.tpc.encoder import FrameEncoder
+from cbm.agents.tpc.networks import FrameEncoder
 from cbm.bench import Row, alternate, cost
 from cbm.bench.side import filled_replay
 from cbm.config import make_config
@@ -36,7 +36,7 @@ PERIOD = 2  # updates after which every part of every method, except TPC's targe
 _IN_A_PROCESS = "import sys; from cbm.bench.methods import print_memory; print_memory(sys.argv[1])"
 
 
-class Work(NamedTuple):
+class Effort(NamedTuple):
     """What one update does, as a mean over `PERIOD` of them."""
 
     operations: float
@@ -59,14 +59,14 @@ def rows(quick: bool = False, report: Callable[[str], None] = lambda what: None)
 
 def method_row(name: str, replay: Replay, reference: Update, rounds: int, megabytes: float | None) -> Row:
     own = Update(name, replay)
-    arithmetic = own.work.operations / reference.work.operations
-    with threads.use(thread_count(None)):  # after `Work` was counted, because the counter sees only one thread
+    arithmetic = own.effort.operations / reference.effort.operations
+    with threads.use(thread_count(None)):  # after `Effort` was counted, because the counter sees only one thread
         seconds, reference_seconds = (t / PERIOD for t in alternate(own, reference, rounds=rounds, warmup=2))
     predicted = reference_seconds * arithmetic
     details = {
-        "gflop": own.work.operations / 1e9,
-        "images_encoded": own.work.encoded,
-        "images_with_gradient": own.work.with_gradient,
+        "gflop": own.effort.operations / 1e9,
+        "images_encoded": own.effort.encoded,
+        "images_with_gradient": own.effort.with_gradient,
         "memory_mb": megabytes,
         "seconds_of_drqv2_cbm": reference_seconds,
     }
@@ -82,13 +82,13 @@ class Update:
         self.agent = cast(Any, make_agent(name, setup, config.agent, config.objective))
         self.agent.updates = config.agent.first_updates  # before that, TPC trains only its model
         self.batch = self.agent.sample(replay, np.random.default_rng(0))
-        self.work = self._count()
+        self.effort = self._count()
 
     def __call__(self) -> None:
         for _ in range(PERIOD):
             self.agent.update(self.batch, 0)
 
-    def _count(self) -> Work:
+    def _count(self) -> Effort:
         seen = {True: 0, False: 0}
 
         def count(module: torch.nn.Module, inputs: tuple[Tensor, ...]) -> None:
@@ -103,7 +103,7 @@ class Update:
             self()
         for hook in hooks:
             hook.remove()
-        return Work(counter.get_total_flops() / PERIOD, sum(seen.values()) / PERIOD, seen[True] / PERIOD)
+        return Effort(counter.get_total_flops() / PERIOD, sum(seen.values()) / PERIOD, seen[True] / PERIOD)
 
 
 def memory(name: str) -> float:

@@ -48,7 +48,7 @@ while True:
 
 
 @dataclass(frozen=True)
-class What:
+class Load:
     """`ours`; `shared`: PyTorch's own threads share every operation, as ours did before chunks; `plain`: as in
     published code; `product`: not an update but a large matrix product, shared by PyTorch's threads."""
 
@@ -63,7 +63,7 @@ class What:
 class Side:
     """A process that makes `PERIOD` updates whenever it is called."""
 
-    def __init__(self, what: What) -> None:
+    def __init__(self, what: Load) -> None:
         context = get_context("spawn")
         self._link, link = context.Pipe()
         self._process = context.Process(target=_serve, args=(link, what), daemon=True)
@@ -117,7 +117,7 @@ class Competitor:
         self._process.communicate()
 
 
-def _serve(link: Connection, what: What) -> None:
+def _serve(link: Connection, what: Load) -> None:
     """The body of a side's process."""
     if what.kind != "plain":
         keep_freed_memory()  # as `cbm train` does
@@ -139,7 +139,7 @@ def _serve(link: Connection, what: What) -> None:
             link.send("done")
 
 
-def _update(what: What) -> Callable[[], None]:
+def _update(what: Load) -> Callable[[], None]:
     if what.kind == "product":
         a, b = torch.randn(2, _PRODUCT, _PRODUCT)
         return lambda: cast(None, a @ b)

@@ -59,7 +59,7 @@ def overlap_row(config: RunConfig, rounds: int, updates: int = 12) -> Row:
     with ExitStack() as stack:
         keep_freed_memory()
         stack.enter_context(threads.use(thread_count(config.training.threads)))
-        sides = [_Side(config, overlap, stack) for overlap in (True, False)]
+        sides = [_FreshRun(config, overlap, stack) for overlap in (True, False)]
         for _ in range(rounds):
             for side in sides:
                 side.train(updates)
@@ -72,7 +72,7 @@ def overlap_row(config: RunConfig, rounds: int, updates: int = 12) -> Row:
     return cost(what, _TASK, ours, reference, "<= 0.85", details)
 
 
-class _Side:
+class _FreshRun:
     """A run just after its seed steps, without evaluations and records."""
 
     def __init__(self, config: RunConfig, overlap: bool, stack: ExitStack) -> None:

@@ -13,7 +13,7 @@ from time import perf_counter
 import numpy as np
 
 from cbm.bench import Row, alternate, cost, speedup
-from cbm.bench.side import EPISODE, PERIOD, Competitor, Side, What, filled_replay
+from cbm.bench.side import EPISODE, PERIOD, Competitor, Load, Side, filled_replay
 
 OBS_SHAPE = (9, 84, 84)
 BFLOAT16_BAR = ">= 1.2"  # on processors that have it; others emulate it
@@ -30,12 +30,12 @@ def rows(quick: bool = False, report: Callable[[str], None] = lambda what: None)
 def plain_rows(size: int | None, rounds: int) -> Iterator[Row]:
     """Updates at the paper's sizes against plain ones."""
     for name, bar in (("drqv2+cbm", ">= 4"), ("drq+cbm", ">= 3.5")):
-        with Side(What(agent=name, batch_size=size)) as own, Side(What("plain", agent=name, batch_size=size)) as plain:
+        with Side(Load(agent=name, batch_size=size)) as own, Side(Load("plain", agent=name, batch_size=size)) as plain:
             yield _speedup(f"update of {name}, `paper`, against a plain one", own, plain, bar, rounds)
 
 
 def bfloat16_rows(size: int | None, rounds: int) -> Iterator[Row]:
-    with Side(What(batch_size=size, mixed_precision=True)) as own, Side(What(batch_size=size)) as other:
+    with Side(Load(batch_size=size, mixed_precision=True)) as own, Side(Load(batch_size=size)) as other:
         what = "update of drqv2+cbm, `paper`, in bfloat16 against 32 bits"
         yield _speedup(what, own, other, BFLOAT16_BAR, rounds)
 
@@ -49,10 +49,10 @@ def thread_rows(size: int | None, rounds: int) -> Iterator[Row]:
     """Two threads against operations that two share, against one thread, and against the rate of a matrix product."""
     for preset in ("laptop", "paper"):
         with (
-            Side(What("ours", preset, 2, batch_size=size)) as ours,
-            Side(What("shared", preset, 2, batch_size=size)) as shared,
-            Side(What("ours", preset, 1, batch_size=size)) as one,
-            Side(What("product", threads=2)) as product,
+            Side(Load("ours", preset, 2, batch_size=size)) as ours,
+            Side(Load("shared", preset, 2, batch_size=size)) as shared,
+            Side(Load("ours", preset, 1, batch_size=size)) as one,
+            Side(Load("product", threads=2)) as product,
         ):
             sides, turns = (ours, shared, one, product), rounds * (5 if preset == "laptop" else 1)
             times = alternate(*sides, rounds=turns, warmup=2)
@@ -72,8 +72,8 @@ def busy_rows(size: int | None, rounds: int) -> Iterator[Row]:
         competitor = Competitor(nice)
         with (
             closing(competitor),
-            Side(What("ours", "laptop", 2, batch_size=size)) as ours,
-            Side(What("shared", "laptop", 2, batch_size=size)) as shared,
+            Side(Load("ours", "laptop", 2, batch_size=size)) as ours,
+            Side(Load("shared", "laptop", 2, batch_size=size)) as shared,
         ):
             alone: dict[Side, list[float]] = {ours: [], shared: []}
             beside: dict[Side, list[float]] = {ours: [], shared: []}

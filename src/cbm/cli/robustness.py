@@ -55,7 +55,7 @@ def robustness(
     rows = list(dict.fromkeys(cell.row for cell in cells))
     found = [find_run(run) for run in runs]  # a mistake is said before the first is played
     matrices = []
-    with _Show(len(runs) * len(cells) * episodes, episodes) as show:
+    with _EpisodeBar(len(runs) * len(cells) * episodes, episodes) as show:
         for run, directory in zip(runs, found, strict=True):
             show.say(f"{run}:")
             matrices.append(play_grid(run, cells, episodes, workers, output, show.done))
@@ -66,7 +66,7 @@ def robustness(
     return 0
 
 
-class _Show(Progress):
+class _EpisodeBar(Progress):
     """A bar with the time left, and a line for each finished cell."""
 
     def __init__(self, total: int, episodes: int) -> None:

@@ -51,8 +51,7 @@ def _options(name: str, config: Any) -> Any:
 
 def settings_page() -> str:
     """docs/settings.md: what all agents have, then each agent and each objective."""
-    from cbm.agents import AGENTS
-    from cbm.agents.base import ActorCriticConfig
+    from cbm.agents import AGENTS, ActorCriticConfig
     from cbm.config import EnvConfig, TrainingConfig
     from cbm.objectives import OBJECTIVES
 

@@ -33,7 +33,7 @@ class EpisodeSpec:
         return play(agent, env, self, env_step)
 
 
-class Work(Protocol[Result]):
+class PlayJob(Protocol[Result]):
     """A job for a worker: something that is found out by playing in an environment of this split."""
 
     @property

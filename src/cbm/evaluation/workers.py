@@ -24,7 +24,7 @@ import torch
 from cbm.config import EnvConfig, from_json
 from cbm.config.build import Shapes, load_weights, make_environment, make_run_agent, one_thread
 from cbm.errors import CBMError
-from cbm.evaluation.play import Interrupted, Work
+from cbm.evaluation.play import Interrupted, PlayJob
 from cbm.runs.state_tree import Json, pack, unpack
 from cbm.system import child
 from cbm.types import Agent
@@ -59,7 +59,7 @@ class Workers:
     def play(
         self,
         state: Mapping[str, Any],
-        jobs: Sequence[Work[T]],
+        jobs: Sequence[PlayJob[T]],
         env_step: int,
         stop: Callable[[], bool] = lambda: False,
         done: Callable[[int, T], None] = lambda index, result: None,
@@ -167,7 +167,7 @@ class _Player:
             self._agent = make_run_agent(self._config, Shapes.of(env))
         return env
 
-    def play(self, weights: Weights, job: Work[T], env_step: int) -> T:
+    def play(self, weights: Weights, job: PlayJob[T], env_step: int) -> T:
         env = self.prepare(job.split, job.env)
         assert self._agent is not None
         if self._loaded is not weights:

@@ -19,7 +19,7 @@ from cbm.learning import threads
 SIZE = 16  # images
 _LARGE = 1 << 20  # numbers in a gradient whose sum is worth the pool
 
-Made = Tensor | tuple[Tensor, ...]
+Tensors = Tensor | tuple[Tensor, ...]
 
 
 class Work(NamedTuple):
@@ -28,7 +28,7 @@ class Work(NamedTuple):
     `parameters` are those of the function that learn, from the first tensor alone; without any, no graph is kept.
     """
 
-    function: Callable[..., Made]
+    function: Callable[..., Tensors]
     inputs: tuple[Tensor, ...]
     parameters: tuple[Tensor, ...] = ()
 
@@ -50,7 +50,7 @@ def _is_cut(work: Work) -> bool:
     return work.inputs[0].device.type == "cpu" and len(work.inputs[0]) > SIZE
 
 
-def _apply(work: Work, inputs: tuple[Tensor, ...]) -> Made:
+def _apply(work: Work, inputs: tuple[Tensor, ...]) -> Tensors:
     with torch.set_grad_enabled(bool(work.parameters)):
         made = work.function(*inputs)
     return made if isinstance(made, Tensor) else (made[0], *(x.detach() for x in made[1:]))

@@ -140,7 +140,7 @@ class Encoder(nn.Module):
         Of `both` the features come second, and without a gradient.
         """
 
-        def encode(*chunk: Tensor) -> chunks.Made:
+        def encode(*chunk: Tensor) -> chunks.Tensors:
             features: Tensor = self.convs(chunk[0] if see is None else see(*chunk))
             if makes == "features":
                 return features

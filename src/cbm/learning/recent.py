@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
 from functools import partial
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -15,8 +15,7 @@ from cbm.learning import threads
 from cbm.learning.nets import Critic
 
 
-@dataclass(frozen=True)
-class Latents:
+class Latents(NamedTuple):
     """B transitions as critic and actor see them. No gradient leads back to the encoder."""
 
     z: Tensor  # (B, D)
@@ -55,20 +54,16 @@ class Recent:
 
     def draw(self, size: int, times: int, generator: torch.Generator) -> Iterator[Latents]:
         """`times` batches of `size` transitions, uniformly and with replacement."""
-        columns = [torch.cat(column) for column in zip(*(vars(batch).values() for batch in self._batches), strict=True)]
+        columns = [torch.cat(column) for column in zip(*self._batches, strict=True)]
         for _ in range(times):
             rows = torch.randint(len(columns[0]), (size,), generator=generator, device=columns[0].device)
             yield Latents(*(column[rows] for column in columns))
 
     def state_dict(self) -> dict[str, Tensor]:
-        if not self._batches:
-            return {}
-        return {
-            each.name: torch.stack([getattr(batch, each.name) for batch in self._batches]) for each in fields(Latents)
-        }
+        columns = map(torch.stack, zip(*self._batches, strict=True))  # none before the first batch
+        return dict(zip(Latents._fields, columns, strict=False))
 
     def load_state_dict(self, state: Mapping[str, Tensor], device: torch.device) -> None:
         self._batches.clear()
-        if state:
-            columns = (state[each.name].to(device) for each in fields(Latents))
-            self._batches.extend(Latents(*batch) for batch in zip(*columns, strict=True))
+        columns = [state[name].to(device) for name in Latents._fields if name in state]
+        self._batches.extend(Latents(*batch) for batch in zip(*columns, strict=True))

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from cbm.errors import choose
 from cbm.objectives.bisim_nce import BisimNCE, BisimNCEConfig
 from cbm.objectives.cbm import CBM, CBMConfig, DynamicsConfig
 from cbm.objectives.dbc import DBC, DBCConfig
@@ -21,7 +20,7 @@ from cbm.registry import Registry
 from cbm.schema.methods import ObjectiveConfig
 from cbm.types import Objective
 
-__all__ = ["CBM", "OBJECTIVES", "CBMConfig", "ObjectiveConfig", "ObjectiveEntry", "get_objective"]
+__all__ = ["CBM", "OBJECTIVES", "CBMConfig", "ObjectiveConfig", "ObjectiveEntry"]
 
 
 class ObjectiveEntry(NamedTuple):
@@ -43,8 +42,3 @@ OBJECTIVES = Registry(
         "simsr": ObjectiveEntry(SimSRConfig, SimSR),
     },
 )
-
-
-def get_objective(name: str) -> ObjectiveEntry:
-    """The entry called `name`, such as `cbm`."""
-    return choose("objective", name, OBJECTIVES)

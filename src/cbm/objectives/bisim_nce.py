@@ -32,14 +32,11 @@ def nearest(distance: Tensor) -> Tensor:
 class BisimNCE(Objective):
     """Each latent finds, among the others of the batch, the one that behaves most alike."""
 
-    def __init__(
-        self, config: BisimNCEConfig | None = None, *, latent_dim: int = 50, action_dim: int, reward_scale: float = 1.0
-    ) -> None:
+    def __init__(self, config: BisimNCEConfig, *, latent_dim: int, action_dim: int, reward_scale: float = 1.0) -> None:
         super().__init__()
-        self.config = BisimNCEConfig() if config is None else config
-        self.reward_scale = reward_scale
-        self.weights = {"dynamics": 1.0, "contrast": self.config.contrast_weight}
-        self.transition = self.config.transition(latent_dim, action_dim)
+        self.config, self.reward_scale = config, reward_scale
+        self.weights = {"dynamics": 1.0, "contrast": config.contrast_weight}
+        self.transition = config.transition(latent_dim, action_dim)
 
     def losses(
         self, z: Tensor, action: Tensor, reward: Tensor, z_next: Tensor, policy: Policy, episode: Tensor | None = None

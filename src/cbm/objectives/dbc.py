@@ -32,25 +32,20 @@ class DBCConfig(ObjectiveConfig):
     collapses: an L1 norm over 50 dimensions starts many times too large."""
 
 
-def norm_distances(
-    z: Tensor, reward: Tensor, mean: Tensor, std: Tensor, other: Tensor
+def distances(
+    kind: str, z: Tensor, reward: Tensor, mean: Tensor, std: Tensor, other: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """||z_i - z_j||_1, |r_i - r_j| and W_2(N(mean_i, std_i^2), N(mean_j, std_j^2)) for j = other_i: (B, 1) each."""
-    latent = (z - z[other]).abs().sum(dim=1, keepdim=True)
+    """||z_i - z_j||_1, |r_i - r_j| and W_2(N(mean_i, std_i^2), N(mean_j, std_j^2)) for j = other_i: (B, 1) each.
+
+    Of the kind "per-dimension": those of every dimension for itself, with smooth-L1 in place of absolute values:
+    (B, D), (B, 1), (B, D).
+    """
     squares = (mean - mean[other]).square() + (std - std[other]).square()
-    return latent, (reward - reward[other]).abs(), squares.sum(dim=1, keepdim=True).sqrt()
-
-
-def dimension_distances(
-    z: Tensor, reward: Tensor, mean: Tensor, std: Tensor, other: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    """The same of every dimension for itself, with smooth-L1 in place of absolute values: (B, D), (B, 1), (B, D)."""
-    latent = F.smooth_l1_loss(z, z[other], reduction="none")
-    squares = (mean - mean[other]).square() + (std - std[other]).square()
-    return latent, F.smooth_l1_loss(reward, reward[other], reduction="none"), squares.sqrt()
-
-
-DISTANCES = {"per-dimension": dimension_distances, "norm": norm_distances}
+    if kind == "norm":
+        latent = (z - z[other]).abs().sum(dim=1, keepdim=True)
+        return latent, (reward - reward[other]).abs(), squares.sum(dim=1, keepdim=True).sqrt()
+    latent, reward_part = (F.smooth_l1_loss(x, x[other], reduction="none") for x in (z, reward))
+    return latent, reward_part, squares.sqrt()
 
 
 class DBC(Objective):
@@ -58,14 +53,11 @@ class DBC(Objective):
 
     blocks_critic = False
 
-    def __init__(
-        self, config: DBCConfig | None = None, *, latent_dim: int = 50, action_dim: int, reward_scale: float = 1.0
-    ) -> None:
+    def __init__(self, config: DBCConfig, *, latent_dim: int, action_dim: int, reward_scale: float = 1.0) -> None:
         super().__init__()
-        self.config = DBCConfig() if config is None else config
-        self.reward_scale = reward_scale
-        self.weights = {"bisimulation": self.config.bisimulation_weight, "transition": 1.0, "reward": 1.0}
-        hidden = self.config.hidden
+        self.config, self.reward_scale = config, reward_scale
+        self.weights = {"bisimulation": config.bisimulation_weight, "transition": 1.0, "reward": 1.0}
+        hidden = config.hidden
         self.transition = GaussianTransition(latent_dim, action_dim, hidden)
         self.reward_model = nn.Sequential(
             nn.Linear(latent_dim, hidden), nn.LayerNorm(hidden), nn.ReLU(), nn.Linear(hidden, 1)
@@ -80,8 +72,8 @@ class DBC(Objective):
         reward, z_next = self.reward_scale * reward, z_next.detach()
         mean, std = self.transition(z, action)
         other = torch.arange(len(z), device=z.device).roll(1)  # the batch is random already, and nobody meets himself
-        distances = DISTANCES[self.config.distance]
-        latent, reward_part, wasserstein = distances(z, reward, mean.detach(), std.detach(), other)
+        gaussians = mean.detach(), std.detach()
+        latent, reward_part, wasserstein = distances(self.config.distance, z, reward, *gaussians, other)
         target = reward_part + self.config.discount * wasserstein
         predicted = self.reward_model(mean + std * self.random.normal(mean))
         losses = {

@@ -11,13 +11,10 @@ from cbm.types import Losses, Metrics, Objective, Policy
 class Dynamics(Objective):
     """One-step contrastive predictive coding in the latent space."""
 
-    def __init__(
-        self, config: DynamicsConfig | None = None, *, latent_dim: int = 50, action_dim: int, reward_scale: float = 1.0
-    ) -> None:
+    def __init__(self, config: DynamicsConfig, *, latent_dim: int, action_dim: int, reward_scale: float = 1.0) -> None:
         super().__init__()
-        self.config = DynamicsConfig() if config is None else config
-        self.weights = {"dynamics": 1.0}
-        self.transition = self.config.transition(latent_dim, action_dim)
+        self.config, self.weights = config, {"dynamics": 1.0}
+        self.transition = config.transition(latent_dim, action_dim)
 
     def losses(
         self, z: Tensor, action: Tensor, reward: Tensor, z_next: Tensor, policy: Policy, episode: Tensor | None = None

@@ -95,13 +95,10 @@ class Proto(Objective):
     queue: Tensor
     pointer: Tensor
 
-    def __init__(
-        self, config: ProtoConfig | None = None, *, latent_dim: int = 50, action_dim: int, reward_scale: float = 1.0
-    ) -> None:
+    def __init__(self, config: ProtoConfig, features: int) -> None:
         super().__init__()
-        self.config = config = ProtoConfig() if config is None else config
-        self.weights = {"proto": 1.0}
-        self.projector = Projector(latent_dim, config)
+        self.config, self.weights = config, {"proto": 1.0}
+        self.projector = Projector(features, config)
         self.predictor = nn.Sequential(
             nn.Linear(config.projection_dim, config.predictor_hidden),
             nn.ReLU(),

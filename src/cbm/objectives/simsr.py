@@ -33,15 +33,12 @@ class SimSR(Objective):
 
     blocks_critic = False
 
-    def __init__(
-        self, config: SimSRConfig | None = None, *, latent_dim: int = 50, action_dim: int, reward_scale: float = 1.0
-    ) -> None:
+    def __init__(self, config: SimSRConfig, *, latent_dim: int, action_dim: int, reward_scale: float = 1.0) -> None:
         super().__init__()
-        self.config = SimSRConfig() if config is None else config
-        self.reward_scale = reward_scale
+        self.config, self.reward_scale = config, reward_scale
         self.weights = {"bisimulation": 1.0, "transition": 1.0}
         self.transitions = nn.ModuleList(
-            GaussianTransition(latent_dim, action_dim, self.config.hidden) for _ in range(self.config.models)
+            GaussianTransition(latent_dim, action_dim, config.hidden) for _ in range(config.models)
         )
         self.random = RandomState()
 

@@ -25,7 +25,7 @@ class AgentConfig(Checked):
     lr: Positive = 5e-4
     """Learning rate of Adam, for everything (Table)."""
     feature_dim: Width = 50
-    """Length of a latent (Table)."""
+    """Length of a latent (Table, "Encoder feature dim")."""
     mixed_precision: bool = False
     """Run convolutions in bfloat16: faster on processors that support it (see `cbm doctor`). Untested on CUDA."""
 

@@ -137,7 +137,7 @@ class Plan:
         return list(dict.fromkeys(getattr(run, part) for run in self.runs))
 
 
-class Cell(NamedTuple):
+class GridPoint(NamedTuple):
     """One point of a grid: runs that differ only in their seeds."""
 
     task: str
@@ -173,9 +173,9 @@ def _seeds(study: Study, scale: str, choice: Choice) -> int:
     return choice.seeds or study.scales.get(scale, {}).get("seeds") or own or SCALES[scale].seeds
 
 
-def _cells(study: Study, scale: str, choice: Choice) -> list[Cell]:
+def _cells(study: Study, scale: str, choice: Choice) -> list[GridPoint]:
     cells = [
-        Cell(task, method, variant, {**study.set, **of_method, **of_variant})
+        GridPoint(task, method, variant, {**study.set, **of_method, **of_variant})
         for grid in study.grids
         for variant, of_variant in grid.variants.items()
         for task in grid.tasks
@@ -193,7 +193,7 @@ def _cells(study: Study, scale: str, choice: Choice) -> list[Cell]:
     return cells
 
 
-def _resolve(study: Study, scale: str, cell: Cell, seed: int, typed: Iterable[tuple[str, str]]) -> RunConfig:
+def _resolve(study: Study, scale: str, cell: GridPoint, seed: int, typed: Iterable[tuple[str, str]]) -> RunConfig:
     changes, task = dict(cell.changes), cell.task
     agent = changes.pop("agent", None)
     if agent is None:

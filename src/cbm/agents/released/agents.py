@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from cbm.agents.base import ActorCritic, ActorCriticConfig, Setup, make_encoder, seeded
+from cbm.agents.actor_critic import ActorCritic, ActorCriticConfig, make_encoder
+from cbm.agents.base import Setup, seeded
 from cbm.agents.released.cbm import ReleasedCBM
 from cbm.agents.released.windows import REWARDS, sample_windows
 from cbm.agents.sac import Temperature
@@ -29,6 +30,12 @@ class ReleasedConfig(ActorCriticConfig):
     """Sizes and rates, which are those of the paper's table; what makes it the authors' code has no setting."""
 
     laptop_jitter = 0.0
+    without: ClassVar[dict[str, str]] = {
+        "batch_episodes": "the authors' batches come from one background video",
+        "head_updates": "the authors' code has none",
+        "colour_jitter": "the authors' code shifts images alone",
+        "alike_shifts": "the authors' code gives each image a shift of its own",
+    }
 
     prototypes: Annotated[int, Range(2, 65_536)] = 128
     """K."""
@@ -49,14 +56,9 @@ class ReleasedConfig(ActorCriticConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.batch_episodes:
-            raise CBMError("agent.batch_episodes must be 0 here: the authors' batches come from one background video")
-        if self.head_updates:
-            raise CBMError("agent.head_updates must be 0 here: the authors' code has none")
-        if self.colour_jitter:
-            raise CBMError("agent.colour_jitter must be 0 here: the authors' code shifts images alone")
-        if self.alike_shifts:
-            raise CBMError("agent.alike_shifts must be 0 here: the authors' code gives each image a shift of its own")
+        for name, reason in self.without.items():
+            if getattr(self, name):
+                raise CBMError(f"agent.{name} must be 0 here: {reason}")
 
 
 class SlowTanhActor(DeterministicActor):
@@ -78,9 +80,9 @@ class Released(ActorCritic):
     """What the two have in common. `ahead` steps after an observation lies the one that its value is taken from."""
 
     ahead: int
+    actor_kind: type[SlowTanhActor] | type[WiderGaussianActor]
     config: ReleasedConfig
     objective: ReleasedCBM
-    actor: SlowTanhActor | WiderGaussianActor
 
     def __init__(self, config: ReleasedConfig, setup: Setup, objective: None = None) -> None:
         super().__init__(config, setup, None)
@@ -88,7 +90,7 @@ class Released(ActorCritic):
             self.encoder = make_encoder(config, setup, pixel_offset=0.0)
             self.critic = Critic(config.feature_dim, setup.action_dim, config.hidden_dim)
             self.objective = ReleasedCBM(config, setup.action_dim, 1.0 / setup.action_repeat)
-            self.actor = self.make_actor()
+            self.actor = self.actor_kind(config.feature_dim, setup.action_dim, config.hidden_dim)
             # The target critic has its own projection, which does not start as a copy.
             self.target_projection = deepcopy(self.encoder.projection).apply(initialise).requires_grad_(False)
         self.assemble(target_projection=self.target_projection)
@@ -97,9 +99,6 @@ class Released(ActorCritic):
             **adams(config.lr, projection=self.encoder.projection, critic=self.critic, actor=self.actor),
         }
         self.weights["critic"] = 0.5  # the mean over the two critics
-
-    def make_actor(self) -> SlowTanhActor | WiderGaussianActor:
-        raise NotImplementedError
 
     def sample(self, replay: Replay, generator: np.random.Generator) -> Batch:
         """A batch of the kind that `update` needs."""
@@ -122,21 +121,16 @@ class Released(ActorCritic):
         self.optimizers["projection"].step()  # it is in their optimizer twice
         metrics |= critic_metrics(q[0], target, z)
         if self.updates % config.target_every == 0:
-            soft_update(self.target_critic.parameters(), self.critic.parameters(), config.target_rate)
             projection = self.encoder.projection.parameters()
             soft_update(self.target_projection.parameters(), projection, config.target_rate)
-        if self.updates % config.actor_every == 0:
-            with torch.no_grad():
-                z = self.encoder.latent(features)  # through the projection as it is now
-            metrics |= self._update_actor(z, env_step)
+        with torch.no_grad():
+            z = self.encoder.latent(features)  # through the projection as it is now
+        metrics |= self.follow(z, env_step, self.updates)
         self.updates += 1
         return metrics
 
     def td_target(self, batch: Batch, features: Tensor, env_step: int) -> Tensor:
         """What Q should be, (B, 1), for features of `boot_obs`."""
-        raise NotImplementedError
-
-    def _update_actor(self, z: Tensor, env_step: int) -> Metrics:
         raise NotImplementedError
 
     def _target_q(self, features: Tensor, action: Tensor) -> Tensor:
@@ -146,11 +140,8 @@ class Released(ActorCritic):
 class ReleasedDrQv2(Released):
     """Their DrQ-v2 + CBM: the late reward is also the critic's."""
 
-    ahead = REWARDS
+    ahead, actor_kind = REWARDS, SlowTanhActor
     actor: SlowTanhActor
-
-    def make_actor(self) -> SlowTanhActor:
-        return SlowTanhActor(self.config.feature_dim, self.setup.action_dim, self.config.hidden_dim)
 
     def explore(self, z: Tensor, env_step: int) -> Tensor:
         return noisy_action(self.actor(z), self.noise(env_step), self.generator)
@@ -164,7 +155,7 @@ class ReleasedDrQv2(Released):
         """-min_i Q_i(z, pi(z) + clipped noise)."""
         return -torch.minimum(*self.critic(z, self._noisy(z, env_step))).mean()
 
-    def _update_actor(self, z: Tensor, env_step: int) -> Metrics:
+    def update_actor(self, z: Tensor, env_step: int) -> Metrics:
         return minimise({"actor": self.actor_loss(z, env_step)}, {"actor": 1.0}, ("actor",), self.optimizers)
 
     def _noisy(self, z: Tensor, env_step: int) -> Tensor:
@@ -174,7 +165,7 @@ class ReleasedDrQv2(Released):
 class ReleasedDrQ(Released):
     """Their DrQ + CBM: the critic's reward is r_t, and only CBM sees the late sum."""
 
-    ahead = 1
+    ahead, actor_kind = 1, WiderGaussianActor
     actor: WiderGaussianActor
 
     def __init__(self, config: ReleasedConfig, setup: Setup, objective: None = None) -> None:
@@ -182,9 +173,6 @@ class ReleasedDrQ(Released):
         self.temperature = Temperature(config.first_temperature).to(self.device)
         self.modules["temperature"] = self.temperature
         self.optimizers["temperature"] = adam(self.temperature.parameters(), config.lr)
-
-    def make_actor(self) -> WiderGaussianActor:
-        return WiderGaussianActor(self.config.feature_dim, self.setup.action_dim, self.config.hidden_dim)
 
     def explore(self, z: Tensor, env_step: int) -> Tensor:
         return squashed_gaussian(self.actor(z), self.generator)[0]
@@ -200,7 +188,7 @@ class ReleasedDrQ(Released):
         loss: Tensor = (self.temperature().detach() * log_pi - torch.minimum(*self.critic(z, action))).mean()
         return loss
 
-    def _update_actor(self, z: Tensor, env_step: int) -> Metrics:
+    def update_actor(self, z: Tensor, env_step: int) -> Metrics:
         """The temperature learns first, and the actor's loss sees the new one."""
         action, log_pi = squashed_gaussian(self.actor(z), self.generator)
         excess = (-log_pi + self.setup.action_dim).detach()  # of the entropy, over -action_dim

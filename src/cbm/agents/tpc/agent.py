@@ -9,26 +9,27 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cbm.agents.base import Setup, agent_state, as_actions, as_batch, on_device, restore_agent, seeded
+from cbm.agents.base import Learner, Setup, as_actions, as_batch, seeded
 from cbm.agents.tpc.config import TPCConfig
 from cbm.agents.tpc.controller import Remembering
-from cbm.agents.tpc.encoder import FrameEncoder
 from cbm.agents.tpc.losses import centring, consistency, lambda_returns, predictive_coding, unit_gaussian
-from cbm.agents.tpc.rssm import RGB, RSSM, Actor, Belief, head
+from cbm.agents.tpc.networks import RSSM, Actor, Belief, FrameEncoder, head
 from cbm.errors import CBMError
+from cbm.learning.augment import RGB
 from cbm.learning.ops import linear_schedule, noisy_action, squashed_action, squashed_gaussian, squashed_log_prob
 from cbm.learning.optimisation import adam, adams, minimise
 from cbm.replay import Replay
-from cbm.types import Agent, Memory, Metrics, Sequences
+from cbm.types import Memory, Metrics, Sequences
 
 
-class TPC(Agent):
+class TPC(Learner):
     """The policy has a memory: call `begin_episode` before the first observation of each."""
 
     acting = ("encoder", "code", "rssm", "actor")
 
     def __init__(self, config: TPCConfig, setup: Setup, objective: None = None) -> None:
-        self.config, self.setup, self.device = config, setup, setup.device
+        super().__init__(setup)
+        self.config = config
         _, height, width = setup.obs_shape
         codes, memory, hidden = config.feature_dim, config.memory_dim, config.hidden_dim
         with seeded(setup.seed):
@@ -41,8 +42,7 @@ class TPC(Agent):
             self.actor = Actor(codes + memory, setup.action_dim, hidden, config.first_std)
             self.critic = head(codes + memory, hidden, 1, layers=3)
         self.target_critic = deepcopy(self.critic).requires_grad_(False)
-        self.modules = on_device(
-            self.device,
+        self.hold(
             encoder=self.encoder,
             code=self.code,
             rssm=self.rssm,
@@ -56,8 +56,6 @@ class TPC(Agent):
             "model": adam(model, config.lr),
             **adams(config.behaviour_lr, actor=self.actor, critic=self.critic),
         }
-        self.generator = torch.Generator(self.device).manual_seed(setup.seed)
-        self.updates = 0
         self._repeat = setup.action_repeat if config.mean_reward else 1  # what rewards are divided by
         self.memory: dict[str, Tensor] | None = None  # the belief h, s and the last action; None before an episode
 
@@ -72,10 +70,10 @@ class TPC(Agent):
         noise = torch.randn(code.shape, generator=self.generator, device=self.device) if explore else 0.0
         belief = Belief(h, code + self.rssm.predict(h).std * noise)
         if explore:
-            action = squashed_gaussian(self.actor(belief.feature), self.generator)[0]
+            action = squashed_gaussian(self.actor(belief.joined), self.generator)[0]
             action = noisy_action(action, self.config.exploration, self.generator)
         else:
-            action = self.actor.mean(belief.feature)
+            action = self.actor.mean(belief.joined)
         self.memory = {**belief._asdict(), "action": action}
         return as_actions(action, obs)
 
@@ -87,21 +85,17 @@ class TPC(Agent):
         deterministic: bool = True,
     ) -> tuple[np.ndarray, Memory | None]:
         """As `Agent.predict`: the memory comes and goes by the caller, and that of `act` stays as it is."""
-        kept, self.memory = self.memory, self._handed_in(state, episode_start)
+        kept, self.memory = self.memory, None
         try:
+            if state is not None:
+                goes_on = np.float32(1) if episode_start is None else ~np.asarray(episode_start, bool).reshape(-1, 1)
+                parts = (torch.as_tensor(part * goes_on, device=self.device) for part in state)
+                self.memory = dict(zip(("h", "s", "action"), parts, strict=True))
             action = self.act(observation, explore=not deterministic)
             assert self.memory is not None
             return action, tuple(part.cpu().numpy() for part in self.memory.values())
         finally:
             self.memory = kept
-
-    def _handed_in(self, state: Memory | None, episode_start: np.ndarray | None) -> dict[str, Tensor] | None:
-        """A memory out of `predict`, with zeros where an episode begins."""
-        if state is None:
-            return None
-        goes_on = np.float32(1) if episode_start is None else ~np.asarray(episode_start, bool).reshape(-1, 1)
-        parts = (torch.as_tensor(part * goes_on, device=self.device) for part in state)
-        return dict(zip(("h", "s", "action"), parts, strict=True))
 
     def _recall(self, batch: int) -> tuple[Belief, Tensor]:
         """The belief so far and the last action; zeros where an episode begins."""
@@ -154,7 +148,7 @@ class TPC(Agent):
             "temporal": temporal,
             "static": static,
             "consistency": consistency(code[late], prior.mean[late], prior.std[late]),
-            "reward": unit_gaussian(self.reward(beliefs.feature), batch.reward.transpose(0, 1) / self._repeat),
+            "reward": unit_gaussian(self.reward(beliefs.joined), batch.reward.transpose(0, 1) / self._repeat),
             "centring": centring(code),
         }
         metrics = {
@@ -172,13 +166,13 @@ class TPC(Agent):
     def _update_behaviour(self, start: Belief) -> Metrics:
         """Actor and value, on trajectories imagined from beliefs (T, B, ...)."""
         config = self.config
-        feature, log_pi = self.imagine(Belief(*(x.flatten(0, 1) for x in start)))
-        reward, value = self.reward(feature), self.target_critic(feature)
+        joined, log_pi = self.imagine(Belief(*(x.flatten(0, 1) for x in start)))
+        reward, value = self.reward(joined), self.target_critic(joined)
         returns = lambda_returns(reward, value, config.discount, config.return_lambda)  # (horizon - 1, N, 1)
         weight = config.discount ** torch.arange(len(returns), device=self.device)[:, None, None]
         actor_loss = -(weight * returns).mean()
         metrics = minimise({"actor": actor_loss}, {"actor": 1.0}, ("actor",), self.optimizers, config.clip)
-        critic_loss = unit_gaussian(self.critic(feature[:-1].detach()), returns.detach(), weight)
+        critic_loss = unit_gaussian(self.critic(joined[:-1].detach()), returns.detach(), weight)
         metrics |= minimise({"critic": critic_loss}, {"critic": 1.0}, ("critic",), self.optimizers, config.clip)
         return metrics | {
             "tpc/imagined_reward": reward.detach().mean(),
@@ -187,22 +181,22 @@ class TPC(Agent):
         }
 
     def imagine(self, belief: Belief) -> tuple[Tensor, Tensor]:
-        """Features (horizon, N, F) of what follows from beliefs (N, ...) under the actor, and its log pi.
+        """What follows from beliefs (N, ...) under the actor, as joined beliefs (horizon, N, S + H), and its log pi.
 
         Gradients reach the actor through the actions and the model, not through what the actor sees.
         """
         shape = (self.config.horizon, len(belief.h), self.setup.action_dim)
         noise = torch.randn(shape, generator=self.generator, device=self.device)
-        features, gaussians = [belief.feature], []
+        joined, gaussians = [belief.joined], []
         for noise_t in noise:
-            gaussian = self.actor(features[-1].detach())
+            gaussian = self.actor(joined[-1].detach())
             belief = self.rssm.imagine(belief, squashed_action(gaussian, noise_t), self.generator)
-            features.append(belief.feature)
+            joined.append(belief.joined)
             gaussians.append(gaussian)
         with torch.no_grad():
             mean, log_std = (torch.stack(parts) for parts in zip(*gaussians, strict=True))
             log_pi = squashed_log_prob((mean, log_std), noise)
-        return torch.stack(features[1:]), log_pi
+        return torch.stack(joined[1:]), log_pi
 
     def _codes(self, obs: Tensor) -> Tensor:
         codes: Tensor = self.code(self.encoder(obs[:, -RGB:]))
@@ -219,17 +213,16 @@ class TPC(Agent):
         code = self.encode(obs)
         nothing, no_action = self.rssm.nothing(len(code)), code.new_zeros(len(code), self.setup.action_dim)
         belief = Belief(self.rssm.remember(nothing, no_action), code)
-        value: Tensor = self._repeat * self.critic(belief.feature)
+        value: Tensor = self._repeat * self.critic(belief.joined)
         return value
 
     def controller(self) -> Remembering:
         return Remembering(self.encoder, self.code, self.rssm, self.actor, self.setup.action_dim)
 
     def state_dict(self) -> dict[str, Any]:
-        memory = None if self.memory is None else dict(self.memory)
-        return agent_state(self.modules, self.optimizers, self.generator, self.updates) | {"memory": memory}
+        return super().state_dict() | {"memory": None if self.memory is None else dict(self.memory)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.updates = restore_agent(state, self.modules, self.optimizers, self.generator)
+        super().load_state_dict(state)
         memory = state["memory"]
         self.memory = None if memory is None else {name: memory[name].to(self.device) for name in ("h", "s", "action")}

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from cbm.agents.controller import Controller, Deterministic
-from cbm.agents.tpc.rssm import RGB, RSSM, Belief
+from cbm.agents.tpc.networks import RSSM, Belief
+from cbm.learning.augment import RGB
 
 
 class Remembering(Controller):
@@ -25,5 +26,5 @@ class Remembering(Controller):
         h, s, last_action = memory.split(self.parts, dim=-1)
         h = self.rssm.remember(Belief(h, s), last_action)
         belief = Belief(h, self.head(self.encoder(observation[:, -RGB:])))
-        action = self.actor.mean(belief.feature)
+        action = self.actor.mean(belief.joined)
         return action, torch.cat([belief.h, belief.s, action], dim=-1)

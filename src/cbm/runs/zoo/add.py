@@ -14,7 +14,7 @@ from cbm.errors import CBMError
 from cbm.runs import checkpoint
 from cbm.runs.directory import RunDir
 from cbm.runs.load import find_run, load_checkpoint
-from cbm.runs.zoo.entries import FORM, PREFIX, RECORDS, About, Entry, File, Made, check_name, folders, verify
+from cbm.runs.zoo.entries import FORM, PREFIX, RECORDS, Entry, EntryJson, File, Made, check_name, folders, verify
 from cbm.schema.tree import Effect, as_text, from_json, table, to_json
 from cbm.system.files import aside, read_file, write_whole
 from cbm.system.jsonl import read_lines
@@ -48,7 +48,7 @@ def add(run: Path | str, name: str | None = None, replace: bool = False) -> Entr
         checkpoint.save(
             made / "checkpoint", env_step, {"config": state["config"], "shapes": state["shapes"], "agent": kept}
         )
-        about = About(
+        about = EntryJson(
             zoo=FORM,
             agent=config.agent_name,
             task=config.env.name,

@@ -60,7 +60,7 @@ class File:
 
 
 @dataclass(frozen=True)
-class About:
+class EntryJson:
     """The content of entry.json."""
 
     zoo: int
@@ -80,7 +80,7 @@ class Entry:
 
     name: str
     root: Path
-    about: About
+    about: EntryJson
 
 
 def is_reference(run: Path | str) -> bool:
@@ -147,7 +147,7 @@ def open_entry(name: str) -> Entry:
     return Entry(name, known[name], verify(known[name]))
 
 
-def read_about(root: Path) -> About:
+def read_about(root: Path) -> EntryJson:
     """The entry.json of an entry. Its other files are not checked."""
     path = root / "entry.json"
     try:
@@ -162,7 +162,7 @@ def read_about(root: Path) -> About:
             f"{root} is an entry of version {form}, but this cbm-rl reads up to {FORM}. Type: pip install -U cbm-rl"
         )
     try:
-        about = from_json(About, found)
+        about = from_json(EntryJson, found)
     except BadSetting as error:
         raise BadEntry(f"{path} does not describe an entry of the zoo: {error}") from None
     weights = [f"checkpoint/{about.env_step:09d}/{name}" for name in WEIGHTS]
@@ -175,7 +175,7 @@ def read_about(root: Path) -> About:
     return about
 
 
-def verify(root: Path) -> About:
+def verify(root: Path) -> EntryJson:
     """The entry.json of an entry whose files are all there and match it, with nothing else in the folder."""
     about = read_about(root)
     for name, file in about.files.items():

@@ -53,7 +53,7 @@ def bush(rng: Rng, layer: Canvas, y: float, x: float, radius: float, green: Arra
         layer.disc(y + dy, x + dx, between(rng, 0.2, 0.45) * radius, paint)
 
 
-class Sky:
+class CloudySky:
     """A gradient with two sheets of cloud."""
 
     def __init__(self, rng: Rng, size: int, cover: float, palette: int) -> None:
@@ -79,7 +79,7 @@ CROPS = (("3d4b1a", "7d8b3a", "d8cf70"), ("5a3018", "b87830", "f4d070"), ("16332
 
 def clouds(rng: Rng, look: int, frames: int, size: int) -> Array:
     """Clouds drift over hills, a line of trees, and a field of corn in the wind; birds pass."""
-    sky = Sky(rng, size, between(rng, 0.5, 0.58), look % len(SKIES))
+    sky = CloudySky(rng, size, between(rng, 0.5, 0.58), look % len(SKIES))
     path, blown = camera(rng, 0.8), pick(rng, (-1.0, 1.0)) * between(rng, 0.6, 1.2)
     horizon, crop, unit = between(rng, 0.5, 0.62), by_look(look, CROPS), size / SPAN
     hills = ridge_layer(rng, size, horizon, 0.2, crop[1], crop[0])
@@ -163,7 +163,7 @@ SILKS = ("d8342a", "f2b632", "2b6cb8", "f4efe2", "3d9a50", "7b3f98", "e87a2c", "
 
 def balloons(rng: Rng, look: int, frames: int, size: int) -> Array:
     """Striped hot-air balloons that rise past clouds, hills and woods."""
-    sky, unit = Sky(rng, size, 0.5, by_look(look, (0, 5, 4, 1))), size / SPAN
+    sky, unit = CloudySky(rng, size, 0.5, by_look(look, (0, 5, 4, 1))), size / SPAN
     hills = ridge_layer(rng, size, between(rng, 0.6, 0.75), 0.25, "9cba5e", "2f4a24")
     for _ in range(90):
         place = (between(rng, 0.75, HIGH), between(rng, hills.left, hills.right))

@@ -1,18 +1,58 @@
-"""Networks of TPC: a recurrent state-space model whose posterior is the code of an image, and heads on its belief."""
+"""Networks of TPC: the encoder of a frame, a recurrent state-space model whose posterior is the code of an image, and
+heads on its belief."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from cbm.errors import CBMError
+from cbm.learning import chunks
 from cbm.learning.nets import initialise
+from cbm.learning.ops import channels_last
 
-RGB = 3  # channels of the newest frame, which is all that the encoder sees
 MIN_STD = 1e-4  # keeps logarithms finite
+_KERNEL, _STRIDE = 4, 2  # of the encoder
+
+
+class FrameEncoder(nn.Module):
+    """uint8 frames (B, 3, H, W) -> features (B, F), in channels-last layout.
+
+    As in Dreamer, each of the 4x4 convolutions of stride 2 with ReLU halves the image and doubles the channels.
+    """
+
+    def __init__(self, shape: Sequence[int], channels: int, layers: int, mixed_precision: bool = False) -> None:
+        super().__init__()
+        inputs, *sides = shape
+        convs = []
+        for layer in range(layers):
+            sides = [(side - _KERNEL) // _STRIDE + 1 for side in sides]
+            convs.append(nn.Conv2d(inputs, channels * 2**layer, _KERNEL, _STRIDE))
+            inputs = channels * 2**layer
+        if min(sides) < 1:
+            raise CBMError(
+                f"frames of {shape[1]}x{shape[2]} are too small for {layers} convolutions that halve them: take larger "
+                "ones (--env.size) or fewer of these (--agent.conv_layers)"
+            )
+        self.convs = nn.ModuleList(convs).apply(initialise)
+        self.feature_count = inputs * sides[0] * sides[1]
+        self.mixed_precision = mixed_precision
+
+    def forward(self, obs: Tensor) -> Tensor:
+        features: Tensor = chunks.run([chunks.Work(self._convolve, (obs,), tuple(self.parameters()))])[0]
+        return features
+
+    def _convolve(self, obs: Tensor) -> Tensor:
+        x = channels_last(obs).float() / 255.0 - 0.5
+        with torch.autocast(obs.device.type, torch.bfloat16, enabled=self.mixed_precision, cache_enabled=False):
+            for conv in self.convs:
+                x = F.relu_(conv(x))
+        return x.float().permute(0, 2, 3, 1).flatten(1)
 
 
 class Belief(NamedTuple):
@@ -22,8 +62,8 @@ class Belief(NamedTuple):
     s: Tensor  # (B, S)
 
     @property
-    def feature(self) -> Tensor:
-        """(B, S + H), what reward, actor and value see."""
+    def joined(self) -> Tensor:
+        """s and h side by side, (B, S + H): what reward, actor and value see."""
         return torch.cat([self.s, self.h], dim=-1)
 
 
@@ -93,7 +133,7 @@ class RSSM(nn.Module):
 
 
 class Actor(nn.Module):
-    """Feature -> mean and log standard deviation of a Gaussian before tanh, within Dreamer's bounds."""
+    """Belief, joined -> mean and log standard deviation of a Gaussian before tanh, within Dreamer's bounds."""
 
     mean_scale = 5.0  # Dreamer
 
@@ -102,14 +142,14 @@ class Actor(nn.Module):
         self.shift = math.log(math.expm1(first_std))  # softplus brings it back
         self.net = head(inputs, hidden, 2 * action_dim, layers=4)
 
-    def forward(self, feature: Tensor) -> tuple[Tensor, Tensor]:
-        mean, std = self.net(feature).chunk(2, dim=-1)
+    def forward(self, belief: Tensor) -> tuple[Tensor, Tensor]:
+        mean, std = self.net(belief).chunk(2, dim=-1)
         mean = self.mean_scale * torch.tanh(mean / self.mean_scale)
         return mean, (F.softplus(std + self.shift) + MIN_STD).log()
 
-    def mean(self, feature: Tensor) -> Tensor:
+    def mean(self, belief: Tensor) -> Tensor:
         """The action at the centre of the distribution, in [-1, 1]^A."""
-        return torch.tanh(self(feature)[0])
+        return torch.tanh(self(belief)[0])
 
 
 def head(inputs: int, hidden: int, outputs: int, layers: int) -> nn.Sequential:
