@@ -13,7 +13,7 @@ import numpy as np
 from PIL import Image
 
 from cbm.envs.rendering.film import write_film
-from cbm.runs.provenance import RECORDS
+from cbm.runs.provenance import RECORDS_VERSION
 
 HEIGHT = {"drqv2+cbm": 0.6, "drq+cbm": 0.55, "drqv2": 0.3, "drq": 0.25, "proto": 0.35, "svea": 0.4, "tpc": 0.45}
 
@@ -42,7 +42,7 @@ def write_run(
         "seed": seed,
         "preset": "laptop",
         "provenance": {
-            "records": RECORDS,
+            "records": RECORDS_VERSION,
             "command": ["cbm", "train", "--seed", str(seed)],
             "versions": {"torch": "2"},
         },

@@ -9,9 +9,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from cbm.agents import split_name
 from cbm.errors import CBMError, UnknownChoice
 from cbm.learning.ops import sinkhorn
-from cbm.objectives import OBJECTIVES, get_objective
+from cbm.objectives import OBJECTIVES
 from cbm.objectives.cbm import CBM, CBMConfig, average_rewards, log_assignment
 from small import A, B, D, batch, deviations, policy, run_net, trained, unit
 
@@ -239,7 +240,7 @@ def test_bad_input() -> None:
     with pytest.raises(CBMError, match="prototypes must be 2 to 65,536, not 1"):
         CBMConfig(prototypes=1)
     with pytest.raises(UnknownChoice, match="Did you mean 'cbm'"):
-        get_objective("cmb")
+        split_name("drqv2+cmb")
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)

@@ -15,7 +15,7 @@ import tyro
 from cbm.cli.train import TrainArgs, expand_overrides, run_config
 from cbm.errors import CBMError
 from cbm.runs.directory import RunDir
-from cbm.runs.provenance import RECORDS
+from cbm.runs.provenance import RECORDS_VERSION
 from cbm.runs.read import load_runs
 from cbm.training import loop
 from toy import finished_run, tiny_options
@@ -37,7 +37,7 @@ def write_run(path, evals=(0, 10, 20), seed=0, total=20, **changes):
         "seed": seed,
         "env": {"task": "cartpole-swingup", "distraction": "easy", "env_id": None},
         "training": {"total_steps": total, "seed_steps": 4},
-        "provenance": {"records": RECORDS},
+        "provenance": {"records": RECORDS_VERSION},
     }
     (path / "config.json").write_text(json.dumps(config | changes))
     (path / "evals.jsonl").write_text(text_of(*map(eval_line, evals)))

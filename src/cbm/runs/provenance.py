@@ -13,13 +13,13 @@ from typing import Any
 from cbm.registry import installed_packages
 
 _PACKAGES = ("cbm-rl", "torch", "numpy", "gymnasium", "mujoco", "dm_control", "safetensors")
-RECORDS = 1  # version of the files in a run directory; readers refuse newer ones
+RECORDS_VERSION = 1  # version of the files in a run directory; readers refuse newer ones
 
 
 def provenance() -> dict[str, Any]:
     """Versions, git revision, command line and time, for config.json."""
     return {
-        "records": RECORDS,
+        "records": RECORDS_VERSION,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
         "python": platform.python_version(),

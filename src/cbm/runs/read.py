@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from cbm.errors import CBMError
 from cbm.runs.directory import RunDir
-from cbm.runs.provenance import RECORDS
+from cbm.runs.provenance import RECORDS_VERSION
 from cbm.runs.zoo.entries import is_reference, open_entry
 from cbm.system.files import Unreadable, list_folder, read_file, read_object
 from cbm.system.jsonl import parse_lines
@@ -252,9 +252,9 @@ def _files(folder: Path, root: Path, suffixes: tuple[str, ...], problems: list[P
 def _check_config(config: Mapping[str, Any], provenance: Mapping[str, Any]) -> None:
     """A ValueError if this version cannot read a run with this config.json."""
     records = provenance.get("records", 1)
-    if not _is_count(records) or records > RECORDS:
+    if not _is_count(records) or records > RECORDS_VERSION:
         raise ValueError(
-            f"its files have version {records!r}, but this cbm-rl reads up to {RECORDS}: pip install -U cbm-rl"
+            f"its files have version {records!r}, but this cbm-rl reads up to {RECORDS_VERSION}: pip install -U cbm-rl"
         )
     env, training = config.get("env"), config.get("training")
     needed = {
