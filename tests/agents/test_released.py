@@ -242,12 +242,14 @@ def test_first_weights() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_nothing_of_the_critic_reaches_the_encoder(name: str) -> None:
-    convs = []
+    convs, critics = [], []
     for discount in (0.0, 5.0):
         a = released(name)
         a.update(replace(double_batch(0, a.ahead), n_step_discount=torch.full((B, 1), discount)), 50)
         convs.append(a.encoder.convs[0].weight)
+        critics.append(a.critic.q1[0].weight)
     assert torch.equal(*convs)
+    assert not torch.equal(*critics)
 
 
 class TestWindows:

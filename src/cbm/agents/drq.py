@@ -36,9 +36,8 @@ class DrQ(SAC):
         blocked = critic_blocked(self.objective)
         alike = self.draw_alike(batch)
         first = self.seen(batch.obs, alike, learns=True, makes="both")
-        others = [
-            self.seen(batch.obs, alike, learns=not blocked) for _ in range(1, config.shifts)
-        ]  # for the critic alone
+        # Further views, for the critic alone.
+        others = [self.seen(batch.obs, alike, learns=not blocked) for _ in range(1, config.shifts)]
         then = [self.seen(batch.next_obs, alike) for _ in range(config.shifts)]
         (z, features), *encoded = chunks.run([first, *others, *then])
         z_next = torch.cat(encoded[len(others) :])  # (shifts * B, D)

@@ -63,13 +63,7 @@ class SVEAConfig(SACConfig):
 
     def laptop(self) -> Self:
         """As the others, with their encoder and no updates at once."""
-        return replace(
-            super().laptop(),
-            first_updates=0,
-            pixel_offset=0.5,
-            last_relu=True,
-            delta_orthogonal=False,
-        )
+        return replace(super().laptop(), first_updates=0, pixel_offset=0.5, last_relu=True, delta_orthogonal=False)
 
 
 class SVEA(SAC):

@@ -129,11 +129,7 @@ class Encoder(nn.Module):
         return features
 
     def work(
-        self,
-        *inputs: Tensor,
-        see: Callable[..., Tensor] | None = None,
-        learns: bool = True,
-        makes: Makes = "latents",
+        self, *inputs: Tensor, see: Callable[..., Tensor] | None = None, learns: bool = True, makes: Makes = "latents"
     ) -> chunks.Work:
         """For `chunks.run`: the encoding of observations, or of what `see` makes of `inputs`.
 

@@ -70,17 +70,11 @@ class Projector(nn.Module):
         self.norm = nn.BatchNorm1d(size, affine=False) if config.standardise else None
         self.outer = nn.Linear(size, config.projection_dim)
 
-    def forward(self, features: Tensor) -> Tensor:
-        """Standardised over this batch, if at all."""
-        x = self.inner(features)
-        projection: Tensor = self.outer(x if self.norm is None else self.norm(x))
-        return projection
-
-    def steady(self, features: Tensor) -> Tensor:
-        """Standardised by what past batches were like: each for itself."""
+    def forward(self, features: Tensor, steady: bool = False) -> Tensor:
+        """If standardised, then over this batch; or, `steady`, by what past batches were like, each for itself."""
         x = self.inner(features)
         if self.norm is not None:
-            x = F.batch_norm(x, self.norm.running_mean, self.norm.running_var)
+            x = F.batch_norm(x, self.norm.running_mean, self.norm.running_var) if steady else self.norm(x)
         projection: Tensor = self.outer(x)
         return projection
 
@@ -142,7 +136,7 @@ class Proto(Objective):
     @torch.no_grad()
     def embed(self, features: Tensor) -> Tensor:
         """Projections of length 1, (B, P)."""
-        return F.normalize(self.projector.steady(features), dim=1)
+        return F.normalize(self.projector(features, steady=True), dim=1)
 
     @torch.no_grad()
     def novelty(self, features: Tensor, generator: torch.Generator) -> Tensor:
