@@ -133,8 +133,7 @@ class ActorCritic(Learner):
         raise NotImplementedError
 
     def finish_update(self, latents: Latents, features: Tensor, env_step: int) -> Metrics:
-        """What follows the step of encoder and critic on a batch, of which these are the latents, as they were before
-        it, and the features."""
+        """What follows the step of encoder and critic; latents and features of the batch are from before it."""
         with torch.no_grad():
             z = self.encoder.latent(features)  # through the projection as it is now
         metrics = self.follow(z, env_step, self.critic_updates)
