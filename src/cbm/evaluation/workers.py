@@ -147,22 +147,19 @@ class _Player:
 
     def __init__(self, config: dict[str, Any]) -> None:
         self._config = from_json(config)
-        self._envs: dict[str, gym.Env] = {}
-        self._elsewhere: tuple[EnvConfig, str, gym.Env] | None = None  # one at a time: such jobs come one after another
+        self._envs: dict[str, tuple[EnvConfig, gym.Env]] = {}  # the last one for each split
         self._agent: Agent | None = None
         self._loaded: Weights | None = None
 
     def prepare(self, split: str, elsewhere: EnvConfig | None = None) -> gym.Env:
         """An environment with these videos: that of the run, or another one."""
-        if elsewhere is None:
-            if split not in self._envs:
-                self._envs[split] = make_environment(self._config.env, split)
-            env = self._envs[split]
-        else:
-            if self._elsewhere is None or self._elsewhere[:2] != (elsewhere, split):
-                self._leave()
-                self._elsewhere = elsewhere, split, make_environment(elsewhere, split)
-            env = self._elsewhere[2]
+        wanted = self._config.env if elsewhere is None else elsewhere
+        config, env = self._envs.pop(split, (None, None))
+        if env is None or config != wanted:
+            if env is not None:
+                env.close()
+            env = make_environment(wanted, split)
+        self._envs[split] = wanted, env
         if self._agent is None:
             self._agent = make_run_agent(self._config, Shapes.of(env))
         return env
@@ -177,12 +174,6 @@ class _Player:
         with one_thread():
             return job.run(self._agent, env, env_step)
 
-    def _leave(self) -> None:
-        if self._elsewhere is not None:
-            self._elsewhere[2].close()
-            self._elsewhere = None
-
     def close(self) -> None:
-        self._leave()
-        for env in self._envs.values():
+        for _, env in self._envs.values():
             env.close()

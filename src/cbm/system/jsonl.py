@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -68,22 +68,27 @@ class JsonLines:
 class Lines(NamedTuple):
     """What such a file holds."""
 
-    good: list[tuple[int, Any]]  # line number, from 1, and value
-    broken: list[int]  # the numbers of lines that are not JSON
+    good: list[dict[str, Any]]
+    broken: list[int]  # the numbers, from 1, of lines that are not JSON
+    odd: list[int]  # those of lines that are something else than expected
     cut: bool  # whether the last line is incomplete: after a crash, or because a process is writing it right now
 
 
-def parse_lines(data: bytes) -> Lines:
-    """Parse every line on its own."""
+def parse_lines(data: bytes, is_right: Callable[[Any], bool]) -> Lines:
+    """Parse every line on its own. `is_right` says whether its value is as expected."""
     *whole, rest = data.split(b"\n")
-    good: list[tuple[int, Any]] = []
-    broken: list[int] = []
+    lines = Lines([], [], [], bool(rest))
     for number, text in enumerate(whole, 1):
         try:
-            good.append((number, parse(text)))
+            line = parse(text)
         except ValueError:
-            broken.append(number)
-    return Lines(good, broken, bool(rest))
+            lines.broken.append(number)
+            continue
+        if is_right(line):
+            lines.good.append(line)
+        else:
+            lines.odd.append(number)
+    return lines
 
 
 def read_lines(path: Path, root: Path | None = None) -> list[dict[str, Any]]:
@@ -95,7 +100,7 @@ def read_lines(path: Path, root: Path | None = None) -> list[dict[str, Any]]:
         data = read_file(path, path.parent if root is None else root)
     except OSError:
         return []
-    return [line for _, line in parse_lines(data).good if isinstance(line, dict)]
+    return parse_lines(data, lambda line: isinstance(line, dict)).good
 
 
 def last_line(path: Path, root: Path | None = None) -> dict[str, Any] | None:
