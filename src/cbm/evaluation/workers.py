@@ -44,16 +44,14 @@ class Workers:
 
     def __init__(self, config: Mapping[str, Any], count: int) -> None:
         self._config, self._count = dict(config), count
-        self._links: list[Connection] = []
-        self._processes: list[subprocess.Popen[bytes]] = []
+        self._processes: dict[Connection, subprocess.Popen[bytes]] = {}  # each at the other end of a socket
         self._local: _Player | None = None
 
     def start(self) -> None:
         """Start them, so that they build what they need while this process does something else."""
-        while len(self._links) < self._count:
+        while len(self._processes) < self._count:
             process, link = child.start("cbm.evaluation.workers")
-            self._processes.append(process)
-            self._links.append(link)
+            self._processes[link] = process
             link.send(self._config)
 
     def play(
@@ -91,7 +89,7 @@ class Workers:
                 busy.discard(link)
 
         try:
-            for link in self._links:
+            for link in self._processes:
                 link.send(weights)
                 hand_out(link)
             while busy:
@@ -108,16 +106,16 @@ class Workers:
         except (EOFError, BrokenPipeError, ConnectionResetError) as error:
             if stop():
                 raise Interrupted from error
-            codes = [process.poll() for process in self._processes]
+            codes = [process.poll() for process in self._processes.values()]
             raise CBMError(f"an evaluation worker died (exit codes {codes}). Is the machine out of memory?") from error
         return [results[index] for index in range(len(jobs))]
 
     def close(self) -> None:
         if self._local is not None:
             self._local.close()
-        for link in self._links:
+        for link in self._processes:
             link.close()
-        for process in self._processes:
+        for process in self._processes.values():
             child.end(process, patience=2)
 
 

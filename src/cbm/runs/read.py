@@ -147,39 +147,34 @@ def find_runs(path: Path, problems: list[Problem]) -> list[Path]:
         problems.append(Problem(path, "is a file, not a run directory" if path.exists() else "does not exist"))
         return []
     found, strange = _search(path, _DEPTH)
-    if found:
-        problems += [Problem(folder, what) for folder, what in strange]
-    else:
-        problems.append(Problem(path, _nothing_here(path)))
+    problems += strange if found else [_nothing_in(path)]
     return found
 
 
-def _search(path: Path, depth: int) -> tuple[list[Path], list[tuple[Path, str]]]:
+def _search(path: Path, depth: int) -> tuple[list[Path], list[Problem]]:
     """Runs at or below a folder, and the folders next to them that hold none."""
     if os.path.lexists(path / "config.json"):
         return [path], []
     found: list[Path] = []
-    strange: list[tuple[Path, str]] = []
+    strange: list[Problem] = []
     folders = sorted(entry for entry in path.iterdir() if entry.is_dir() and not entry.name.startswith("."))
     for folder in folders if depth else []:
         if folder.is_symlink():
-            strange.append((folder, "is a symbolic link, which is not followed; to include it, name it"))
+            strange.append(Problem(folder, "is a symbolic link, which is not followed; to include it, name it"))
             continue
         try:
             inner, odd = _search(folder, depth - 1)
         except OSError as error:
-            inner, odd = [], [(folder, f"cannot be read ({error.strerror})")]
+            inner, odd = [], [Problem(folder, f"cannot be read ({error.strerror})")]
         found += inner
-        strange += odd if inner or odd else [(folder, _nothing_here(folder))]
+        strange += odd if inner or odd else [_nothing_in(folder)]
     return (found, strange) if found else ([], [])
 
 
-def _nothing_here(folder: Path) -> str:
+def _nothing_in(folder: Path) -> Problem:
     if (folder / ".lock").exists():
-        return "a run that was started but never got its config.json"
-    if not any(folder.iterdir()):
-        return "is empty"
-    return "holds no run (no config.json in it)"
+        return Problem(folder, "a run that was started but never got its config.json")
+    return Problem(folder, "holds no run (no config.json in it)" if any(folder.iterdir()) else "is empty")
 
 
 def _names(paths: list[Path]) -> list[str]:

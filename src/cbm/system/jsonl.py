@@ -37,23 +37,21 @@ class JsonLines:
         """What a checkpoint must know about the file."""
         return {"bytes": self.length, "sha256": self._hash.hexdigest()}
 
-    def go_back(self, state: Mapping[str, Any]) -> None:
-        """Drop what came after a checkpoint: the resumed run writes it again. An error if the rest has changed."""
-        length = state["bytes"]
+    def go_back(self, state: Mapping[str, Any] | None) -> None:
+        """Drop what came after a checkpoint: the resumed run writes it again. An error if the rest has changed.
+
+        None: drop everything. A run that was killed before its first checkpoint leaves lines behind.
+        """
+        length = 0 if state is None else state["bytes"]
         self._hash = hashlib.sha256(self._read(length))
         short = self.length < length
-        if short or self._hash.hexdigest() != state["sha256"]:
+        if state is not None and (short or self._hash.hexdigest() != state["sha256"]):
             how = f"it is shorter than {length:,} bytes" if short else f"its first {length:,} bytes differ"
             raise CBMError(
                 f"{self._path} has changed since the checkpoint: {how}. Restore it from a copy. The weights are "
                 "intact, so cbm eval, record and analyze still work."
             )
         os.ftruncate(self._handle, length)
-
-    def clear(self) -> None:
-        """Start over: a run that was killed before its first checkpoint leaves lines behind."""
-        os.ftruncate(self._handle, 0)
-        self._hash = hashlib.sha256()
 
     def _read(self, length: int) -> bytes:
         return os.pread(self._handle, min(length, self.length), 0)

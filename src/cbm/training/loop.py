@@ -173,14 +173,9 @@ def _loop(
         def progress() -> None:
             show.update(at.env_step, at.agent_step, at.updates, live.episode_return)
 
-        def due(every: int) -> bool:
-            """Whether the last agent step reached or passed a multiple of `every`."""
-            return at.env_step // every > (at.env_step - repeat) // every
-
-        def analysis_due() -> bool:
-            """At an evaluation: whether a multiple of `analyze_every` was reached since the previous one."""
-            every = training.analyze_every
-            return every > 0 and (finished or at.env_step // every > at.evaluated // every)
+        def due(every: int, since: int | None = None) -> bool:
+            """Whether a multiple of `every` was reached since that environment step; by default, in the last step."""
+            return at.env_step // every > (at.env_step - repeat if since is None else since) // every
 
         while True:
             finished = at.env_step >= training.total_steps
@@ -190,7 +185,7 @@ def _loop(
                     with clock("evaluate"):
                         episodes = workers.play(agent.state_dict(), jobs, at.env_step, stop.__bool__)
                     findings = None
-                    if analysis_due():
+                    if training.analyze_every and (finished or due(training.analyze_every, since=at.evaluated)):
                         with clock("analyze"):
                             findings = analyzer.measure(agent.state_dict(), at.env_step, stop.__bool__)
                 except Interrupted:  # `evaluated` stays as it was, so the resumed run starts with this evaluation
