@@ -52,7 +52,7 @@ class Stepper:
         self.shapes = Shapes.of(self._env)
 
     def act_for(self, agent: Acts) -> None:
-        """Act as this agent, which learns meanwhile."""
+        """Act as this agent from now on."""
         self._agent = agent
 
     def begin(self, episode: int) -> Begun:
@@ -88,7 +88,7 @@ class Stepper:
         return float(reward), terminated, truncated
 
     def go_ahead(self, env_steps: range) -> None:
-        """Before an update. The agent that learns cannot act at the same time."""
+        """Before an update: nothing, because an agent cannot act while it learns. `collect.Ahead` takes these steps."""
 
     def state(self) -> dict[str, Any]:
         """What a checkpoint needs in addition to the episode so far and the agent."""
