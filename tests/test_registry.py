@@ -107,7 +107,7 @@ def test_a_distraction_of_another_package_is_one_among_ours(site: Path, tmp_path
         "assert (first('background+dusk', scale=0.0) == first('background')).all()\n"
         "assert EnvConfig(distraction='background+dusk').splits == ('train', 'unseen')\n"
         "assert EnvConfig(distraction='dusk').splits == ('train',)\n"
-        "assert 'dusk-distraction' in [package.name for package in installed_packages()]\n"
+        "assert 'dusk-distraction' in installed_packages()\n"
         "for name in ('dask', 'broken', 'camera+wrong'):\n"
         "    try:\n        first(name)\n    except CBMError as error:\n        print(error)\n"
     )
@@ -147,7 +147,7 @@ def test_a_package_that_does_not_load_is_in_nobodys_way_until_it_is_asked_for(si
     package(site, "broken-one", {"cbm.objectives": {"broken": "no_such_module:ENTRY"}})
     table = registry()
     assert list(table) == ["broken"]
-    assert [package.name for package in installed_packages()] == ["broken-one"]
+    assert list(installed_packages()) == ["broken-one"]
     with pytest.raises(CBMError, match=r"'broken' of the package broken-one 1\.2 .*does not load: ModuleNotFoundError"):
         table["broken"]
 

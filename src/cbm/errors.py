@@ -23,9 +23,13 @@ class UnknownChoice(CBMError, ValueError):
 
     def __init__(self, what: str, value: object, choices: Iterable[str]) -> None:
         known = list(choices)
-        near = get_close_matches(str(value), known, n=1, cutoff=0.5)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
-        super().__init__(f"unknown {what} {value!r}.{hint} Choose from: {', '.join(known)}.")
+        super().__init__(f"unknown {what} {value!r}.{meant(value, known)} Choose from: {', '.join(known)}.")
+
+
+def meant(value: object, known: Iterable[str], most: int = 1) -> str:
+    """A question whether one of the known names was meant; empty if none of them is near."""
+    near = get_close_matches(str(value), known, n=most, cutoff=0.5)
+    return f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
 
 
 def choose(what: str, value: str, table: Mapping[str, T]) -> T:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections import UserDict
-from collections.abc import Iterator, Mapping
-from importlib.metadata import Distribution, EntryPoint, entry_points
+from collections.abc import Mapping
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any, TypeVar
 
 from cbm.errors import CBMError
@@ -65,14 +65,10 @@ class ClassRegistry(Registry[type[T]]):
         return f"must be a subclass of {self._entry.__name__}, not {value!r}"
 
 
-def installed_packages() -> Iterator[Distribution]:
-    """The packages that bring agents, objectives or distractions along, whether or not these load."""
-    seen = set()
-    for group in _GROUPS:
-        for point in entry_points(group=group):
-            if point.dist is not None and point.dist.name not in seen:
-                seen.add(point.dist.name)
-                yield point.dist
+def installed_packages() -> dict[str, str]:
+    """Name and version of the packages that bring agents, objectives or distractions, whether or not these load."""
+    points = [point for group in _GROUPS for point in entry_points(group=group)]
+    return {point.dist.name: point.dist.version for point in points if point.dist is not None}
 
 
 def _origin(point: EntryPoint) -> str:

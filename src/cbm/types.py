@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 import torch
@@ -24,8 +24,39 @@ Memory = tuple[np.ndarray, ...]  # what an agent remembers between two calls of 
 _TRAINED = 10**12  # an environment step beyond the end of every exploration schedule
 
 
+def send(tensor: Tensor, device: torch.device) -> Tensor:
+    """The tensor on `device`. It goes to a GPU through pinned memory, so that nothing waits for the copy."""
+    if tensor.device.type != "cpu" or device.type != "cuda":
+        return tensor.to(device)
+    if torch.cuda.is_available() and not tensor.is_pinned():
+        tensor = tensor.pin_memory()
+    return tensor.to(device, non_blocking=True)
+
+
 @dataclass(frozen=True)
-class Batch:
+class Sample:
+    """What an agent learns from at once."""
+
+    obs: Tensor
+
+    def to(self, device: torch.device) -> Self:
+        """The same on `device`; itself if it is there already. Views of the same frames are sent once."""
+        there: dict[int, Tensor] = {}
+
+        def sent(tensor: Tensor) -> Tensor:
+            base = tensor if tensor._base is None else tensor._base
+            if id(base) not in there:
+                there[id(base)] = send(base, device)
+            whole = there[id(base)]
+            return whole if base is tensor else whole.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
+
+        if self.obs.device == device:
+            return self
+        return type(self)(**{field.name: sent(getattr(self, field.name)) for field in fields(self)})
+
+
+@dataclass(frozen=True)
+class Batch(Sample):
     """B transitions from replay. Observations are uint8 (B, C, H, W); every scalar is (B, 1) float32.
 
     `next_obs` is one agent step after `obs`; `boot_obs` is n steps after it (or where the episode ended). With n = 1
@@ -41,13 +72,9 @@ class Batch:
     boot_obs: Tensor
     episode: Tensor  # (B,): which transitions are from the same episode
 
-    def to(self, device: torch.device) -> Batch:
-        """The same batch on `device`; itself if it is there already."""
-        return self if self.obs.device == device else Batch(**_sent(self, device))
-
 
 @dataclass(frozen=True)
-class Sequences:
+class Sequences(Sample):
     """B stretches of T steps, each within one episode, for agents with a memory.
 
     Action and reward of a step are those that *led to* its frame: zeros where an episode begins.
@@ -56,33 +83,6 @@ class Sequences:
     obs: Tensor  # single frames, uint8 (B, T, 3, H, W)
     action: Tensor  # (B, T, A)
     reward: Tensor  # (B, T, 1), summed over the action repeat
-
-    def to(self, device: torch.device) -> Sequences:
-        """The same sequences on `device`; themselves if they are there already."""
-        return self if self.obs.device == device else Sequences(**_sent(self, device))
-
-
-def send(tensor: Tensor, device: torch.device) -> Tensor:
-    """The tensor on `device`. It goes to a GPU through pinned memory, so that nothing waits for the copy."""
-    if tensor.device.type != "cpu" or device.type != "cuda":
-        return tensor.to(device)
-    if torch.cuda.is_available() and not tensor.is_pinned():
-        tensor = tensor.pin_memory()
-    return tensor.to(device, non_blocking=True)
-
-
-def _sent(batch: Batch | Sequences, device: torch.device) -> dict[str, Tensor]:
-    """Every tensor of `batch` on `device`. Observations are views of the same frames, which are sent once."""
-    there: dict[int, Tensor] = {}
-
-    def sent(tensor: Tensor) -> Tensor:
-        base = tensor if tensor._base is None else tensor._base
-        if id(base) not in there:
-            there[id(base)] = send(base, device)
-        whole = there[id(base)]
-        return whole if base is tensor else whole.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
-
-    return {field.name: sent(getattr(batch, field.name)) for field in fields(batch)}
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,8 @@ class Agent(Acts, Protocol):
     suits agents without a memory."""
 
     def begin_episode(self) -> None:
-        """The next observation is the first of an episode. An agent with a memory forgets; others do nothing."""
+        """The next observation is the first of an episode. An agent whose actions depend on all observations since the
+        episode began forgets them; others do nothing. The memory is part of `state_dict`."""
         return None  # not abstract
 
     def predict(
@@ -181,15 +182,6 @@ class Agent(Acts, Protocol):
 
 
 @runtime_checkable
-class Recurrent(Protocol):
-    """An agent that may have a memory: its actions depend on all observations since the episode began."""
-
-    def begin_episode(self) -> None:
-        """Forget: the next observation is the first of an episode. The memory is part of `state_dict`."""
-        ...
-
-
-@runtime_checkable
 class Deployable(Protocol):
     """An agent that can be exported."""
 
@@ -221,5 +213,5 @@ class ActsApart(Protocol):
 
 def begin_episode(agent: Acts) -> None:
     """Tell `agent` that an episode begins, if it wants to know."""
-    if isinstance(agent, Recurrent):
+    if hasattr(agent, "begin_episode"):
         agent.begin_episode()

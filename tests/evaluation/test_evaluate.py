@@ -117,7 +117,7 @@ def test_a_worker_that_fails_or_dies_is_an_error_with_its_reason(workers: Worker
     state = load_checkpoint(RunDir(finished_run()))[2]["agent"]
     with pytest.raises(CBMError, match="does not fit"):
         workers.play({**state, "modules": {}}, [EpisodeSpec("train", 1)], 0)
-    workers._processes[0].kill()
+    next(iter(workers._processes.values())).kill()
     with pytest.raises(CBMError, match="an evaluation worker died"):
         workers.play(state, [EpisodeSpec("train", 1)], 0)
 

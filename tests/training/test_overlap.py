@@ -25,7 +25,7 @@ from cbm.replay import Replay
 from cbm.system.jsonl import read_lines
 from cbm.training import loop
 from cbm.training.callbacks import Callback, LiveRun
-from cbm.training.collect import Collector
+from cbm.training.collect import make_collector
 from cbm.training.session import Session
 from cbm.types import begin_episode
 from same_run import assert_same_run, complete, interrupt, load, same
@@ -164,7 +164,7 @@ def test_killed_while_learning_and_collecting(tmp_path: Path) -> None:
 
 
 def collecting() -> list[psutil.Process]:
-    return [each for each in psutil.Process().children() if "cbm.training.remote" in " ".join(each.cmdline())]
+    return [each for each in psutil.Process().children() if "cbm.training.collect" in " ".join(each.cmdline())]
 
 
 class Meeting(PixelDot):
@@ -209,14 +209,14 @@ def test_the_environment_steps_while_the_agent_learns(tmp_path: Path, monkeypatc
     signs = tmp_path / "signs"
     monkeypatch.setenv("MEETING", str(signs))
     chosen = resolve_machine(config("drqv2", "test_overlap:Meeting-v0"))
-    collector = Collector(chosen)
+    collector = make_collector(chosen)
     try:
         session = Session(chosen, collector, tmp_path / "replay", None)
         for _ in range(20):
             session.store(collector.take(session.at.env_step))
         batch = session.agent.sample(session.replay, session.sampling)
         signs.mkdir()
-        collector.go_ahead(session.at.env_step, 1)
+        collector.go_ahead(range(session.at.env_step, session.at.env_step + 1))
         meet(signs / "update", signs / "step")
         session.agent.update(batch, 0)
         assert collector.ahead == 1
@@ -240,7 +240,7 @@ def test_a_failing_environment_ends_the_run_and_leaves_the_checkpoint(
 
 
 def test_a_process_that_dies_is_said(tmp_path: Path) -> None:
-    collector = Collector(resolve_machine(config("drqv2")))
+    collector = make_collector(resolve_machine(config("drqv2")))
     try:
         assert collector.shapes.obs == (9, 24, 24)
         collecting()[0].kill()

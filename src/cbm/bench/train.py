@@ -18,7 +18,7 @@ from cbm.learning import threads
 from cbm.learning.memory import keep_freed_memory
 from cbm.runs.directory import RunDir
 from cbm.system.jsonl import read_lines
-from cbm.training.collect import Collector
+from cbm.training.collect import make_collector
 from cbm.training.logs import Logs, Stopwatch
 from cbm.training.loop import learn, train
 from cbm.training.session import Saver, Session
@@ -81,7 +81,7 @@ class _FreshRun:
         settings = replace(config.training, overlap=overlap, seed_steps=300 * self._repeat, replay_capacity=10_000)
         self._config = resolve_machine(replace(config, training=settings))
         self._clock, self._rounds = Stopwatch(), list[float]()
-        self._collector = Collector(self._config, self._clock)
+        self._collector = make_collector(self._config)
         stack.callback(self._collector.close)
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         self._session = Session(self._config, self._collector, folder, None)
@@ -186,7 +186,7 @@ def checkpoint_seconds(config: RunConfig, run: RunDir, rounds: int) -> float:
     config = resolve_machine(config)
     repeat = config.env.action_repeat or 1
     between = config.training.checkpoint_every // repeat
-    with closing(Collector(config)) as collector:
+    with closing(make_collector(config)) as collector:
         session = Session(config, collector, run.replay, None)
     logs = Logs(run, 0, None)
     saver = Saver(run, session, logs, resumed=False)

@@ -195,12 +195,12 @@ def export(
     path = Path(f"policy.{format or 'onnx'}") if output is None else output
     console = Console(stderr=True)
     with console.status("exporting ...") as status:
-        done = write(run, path, format, report=lambda what: status.update(f"{what} ..."))
+        config, env_step, difference = write(run, path, format, report=lambda what: status.update(f"{what} ..."))
     print(
-        f"{done.path}: {done.config.agent_name} on {done.config.env.name} at step {done.env_step}. On {CHECKED} "
-        f"observations its actions differ from the agent's by at most {done.difference:.0e}."
+        f"{path}: {config.agent_name} on {config.env.name} at step {env_step}. On {CHECKED} observations its actions "
+        f"differ from the agent's by at most {difference:.0e}."
     )
-    if done.rounded:
+    if config.agent.mixed_precision:
         print("This run computes convolutions in bfloat16. The file computes in 32 bits, and was compared in 32 bits.")
     return 0
 

@@ -29,10 +29,8 @@ class Shapes(NamedTuple):
 
     @classmethod
     def of(cls, env: gym.Env) -> Shapes:
-        assert env.observation_space.shape is not None
-        assert env.action_space.shape is not None
-        channels, height, width = env.observation_space.shape
-        return cls((channels, height, width), env.action_space.shape[0])
+        setup = Setup.of(env)
+        return cls(setup.obs_shape, setup.action_dim)
 
 
 def make_environment(config: EnvConfig, split: str, film: bool = False) -> gym.Env:

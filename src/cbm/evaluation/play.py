@@ -8,8 +8,8 @@ from typing import Any, Protocol, TypeVar
 
 import gymnasium as gym
 import numpy as np
-import torch
 
+from cbm.agents.base import seeded
 from cbm.config import EnvConfig, RunConfig
 from cbm.config.seeds import seed_for
 from cbm.types import Acts, Agent, begin_episode
@@ -71,8 +71,7 @@ def play(
     watch: Callable[[np.ndarray, float], None] | None = None,
 ) -> Episode:
     """One episode without exploration. `watch` sees every observation and the return so far."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(spec.seed)  # for a policy that samples even without exploration
+    with seeded(spec.seed):  # for a policy that samples even without exploration
         obs, info = env.reset(seed=spec.seed)
         begin_episode(agent)
         background = str(info.get("background", "none"))

@@ -91,7 +91,9 @@ def film_episode(agent: Agent, env: gym.Env, spec: EpisodeSpec, env_step: int, t
 
     def watch(obs: np.ndarray, total: float) -> None:
         caption = f"{title}   step {len(frames)}   return {total:.1f}"
-        frames.append(compose(_scene(env), obs[-3:].transpose(1, 2, 0), caption))
+        picture = env.render() if env.render_mode == "rgb_array" else None  # some environments cannot render
+        scene = picture if isinstance(picture, np.ndarray) else None
+        frames.append(compose(scene, obs[-3:].transpose(1, 2, 0), caption))
 
     episode = play(agent, env, spec, env_step, watch)
     return Take(episode, frames, float(env.metadata.get("render_fps") or _PLAYBACK))
@@ -113,12 +115,6 @@ def compose(scene: np.ndarray | None, seen: np.ndarray, caption: str) -> np.ndar
     font = ImageFont.load_default(size=14)
     ImageDraw.Draw(canvas).text((8, _HEIGHT + 8), caption, fill=(235, 235, 235), font=font)
     return np.asarray(canvas)
-
-
-def _scene(env: gym.Env) -> np.ndarray | None:
-    """What `render` shows, if the environment can render."""
-    picture = env.render() if env.render_mode == "rgb_array" else None
-    return picture if isinstance(picture, np.ndarray) else None
 
 
 def _to_height(image: np.ndarray, how: Image.Resampling) -> np.ndarray:

@@ -44,16 +44,14 @@ class Workers:
 
     def __init__(self, config: Mapping[str, Any], count: int) -> None:
         self._config, self._count = dict(config), count
-        self._links: list[Connection] = []
-        self._processes: list[subprocess.Popen[bytes]] = []
+        self._processes: dict[Connection, subprocess.Popen[bytes]] = {}  # each at the other end of a socket
         self._local: _Player | None = None
 
     def start(self) -> None:
         """Start them, so that they build what they need while this process does something else."""
-        while len(self._links) < self._count:
+        while len(self._processes) < self._count:
             process, link = child.start("cbm.evaluation.workers")
-            self._processes.append(process)
-            self._links.append(link)
+            self._processes[link] = process
             link.send(self._config)
 
     def play(
@@ -91,7 +89,7 @@ class Workers:
                 busy.discard(link)
 
         try:
-            for link in self._links:
+            for link in self._processes:
                 link.send(weights)
                 hand_out(link)
             while busy:
@@ -108,16 +106,16 @@ class Workers:
         except (EOFError, BrokenPipeError, ConnectionResetError) as error:
             if stop():
                 raise Interrupted from error
-            codes = [process.poll() for process in self._processes]
+            codes = [process.poll() for process in self._processes.values()]
             raise CBMError(f"an evaluation worker died (exit codes {codes}). Is the machine out of memory?") from error
         return [results[index] for index in range(len(jobs))]
 
     def close(self) -> None:
         if self._local is not None:
             self._local.close()
-        for link in self._links:
+        for link in self._processes:
             link.close()
-        for process in self._processes:
+        for process in self._processes.values():
             child.end(process, patience=2)
 
 
@@ -147,22 +145,19 @@ class _Player:
 
     def __init__(self, config: dict[str, Any]) -> None:
         self._config = from_json(config)
-        self._envs: dict[str, gym.Env] = {}
-        self._elsewhere: tuple[EnvConfig, str, gym.Env] | None = None  # one at a time: such jobs come one after another
+        self._envs: dict[str, tuple[EnvConfig, gym.Env]] = {}  # the last one for each split
         self._agent: Agent | None = None
         self._loaded: Weights | None = None
 
     def prepare(self, split: str, elsewhere: EnvConfig | None = None) -> gym.Env:
         """An environment with these videos: that of the run, or another one."""
-        if elsewhere is None:
-            if split not in self._envs:
-                self._envs[split] = make_environment(self._config.env, split)
-            env = self._envs[split]
-        else:
-            if self._elsewhere is None or self._elsewhere[:2] != (elsewhere, split):
-                self._leave()
-                self._elsewhere = elsewhere, split, make_environment(elsewhere, split)
-            env = self._elsewhere[2]
+        wanted = self._config.env if elsewhere is None else elsewhere
+        config, env = self._envs.pop(split, (None, None))
+        if env is None or config != wanted:
+            if env is not None:
+                env.close()
+            env = make_environment(wanted, split)
+        self._envs[split] = wanted, env
         if self._agent is None:
             self._agent = make_run_agent(self._config, Shapes.of(env))
         return env
@@ -177,12 +172,6 @@ class _Player:
         with one_thread():
             return job.run(self._agent, env, env_step)
 
-    def _leave(self) -> None:
-        if self._elsewhere is not None:
-            self._elsewhere[2].close()
-            self._elsewhere = None
-
     def close(self) -> None:
-        self._leave()
-        for env in self._envs.values():
+        for _, env in self._envs.values():
             env.close()

@@ -12,7 +12,6 @@ import logging
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,10 +22,10 @@ from torch.export import ExportedProgram
 
 from cbm import __version__
 from cbm.agents.controller import Controller
-from cbm.config import RunConfig, read_config
+from cbm.config import RunConfig
 from cbm.config.build import one_thread
 from cbm.errors import EXPORT_HINT, CBMError, choose
-from cbm.runs.load import find_run, load_run
+from cbm.runs.load import load_run
 from cbm.system.files import aside, check_output
 from cbm.types import Agent, Deployable, begin_episode
 
@@ -47,28 +46,18 @@ class Format(NamedTuple):
     open: Callable[[Path], Policy]
 
 
-@dataclass(frozen=True)
-class Exported:
-    """What was written, and how far its actions are from the agent's."""
-
-    path: Path
-    config: RunConfig
-    env_step: int
-    difference: float
-    rounded: bool  # the agent's own convolutions are in bfloat16, those of the file in 32 bits
-
-
 def export(
     run: Path | str, path: Path, format: str | None = None, report: Callable[[str], None] = lambda what: None
-) -> Exported:
-    """Write the policy of a run's newest checkpoint to `path`. Without `format`, the file's suffix decides."""
+) -> tuple[RunConfig, int, float]:
+    """Write the policy of a run's newest checkpoint to `path`. Without `format`, the file's suffix decides.
+
+    Returns the run's configuration, its environment step, and what `export_agent` returns.
+    """
     chosen = _format(path, format)
     check_output(path)
     report("reading the run")
-    rounded = read_config(find_run(run).config).agent.mixed_precision
     config, agent, env_step = load_run(run, full_precision=True)
-    difference = export_agent(agent, config, env_step, path, chosen, report)
-    return Exported(path, config, env_step, difference, rounded)
+    return config, env_step, export_agent(agent, config, env_step, path, chosen, report)
 
 
 def export_agent(
@@ -229,8 +218,7 @@ def _quietly() -> Iterator[None]:
     level = logger.level
     logger.setLevel(logging.ERROR)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             yield
     finally:
         logger.setLevel(level)

@@ -51,10 +51,9 @@ def load_run(directory: Path | str, device: str = "cpu", full_precision: bool = 
     With `full_precision` an agent that learned in bfloat16 acts in 32 bits.
     """
     config, env_step, state = load_checkpoint(find_run(directory))
-    if full_precision:
-        config = replace(config, agent=replace(config.agent, mixed_precision=False))
+    acting = replace(config, agent=replace(config.agent, mixed_precision=False)) if full_precision else config
     obs, action = state["shapes"]
-    agent = make_run_agent(config, Shapes(tuple(obs), action), device)
+    agent = make_run_agent(acting, Shapes(tuple(obs), action), device)
     load_weights(agent, state["agent"])
     begin_episode(agent)  # its memory of a training episode would be of no use
     return config, agent, env_step

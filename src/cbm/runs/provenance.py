@@ -24,8 +24,7 @@ def provenance() -> dict[str, Any]:
         "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
         "python": platform.python_version(),
         "platform": platform.platform(),
-        "versions": {name: _version(name) for name in _PACKAGES}
-        | {package.name: package.version for package in installed_packages()},
+        "versions": {name: _version(name) for name in _PACKAGES} | installed_packages(),
         "git": _revision(),
     }
 

@@ -20,7 +20,7 @@ from cbm.runs.directory import RunDir
 from cbm.runs.provenance import RECORDS_VERSION
 from cbm.runs.zoo.entries import is_reference, open_entry
 from cbm.system.files import Unreadable, list_folder, read_file, read_object
-from cbm.system.jsonl import parse_lines
+from cbm.system.jsonl import Lines, parse_lines
 
 Line = Mapping[str, Any]
 _DEPTH = 4  # how many folders deep to look for runs
@@ -147,39 +147,34 @@ def find_runs(path: Path, problems: list[Problem]) -> list[Path]:
         problems.append(Problem(path, "is a file, not a run directory" if path.exists() else "does not exist"))
         return []
     found, strange = _search(path, _DEPTH)
-    if found:
-        problems += [Problem(folder, what) for folder, what in strange]
-    else:
-        problems.append(Problem(path, _nothing_here(path)))
+    problems += strange if found else [_nothing_in(path)]
     return found
 
 
-def _search(path: Path, depth: int) -> tuple[list[Path], list[tuple[Path, str]]]:
+def _search(path: Path, depth: int) -> tuple[list[Path], list[Problem]]:
     """Runs at or below a folder, and the folders next to them that hold none."""
     if os.path.lexists(path / "config.json"):
         return [path], []
     found: list[Path] = []
-    strange: list[tuple[Path, str]] = []
+    strange: list[Problem] = []
     folders = sorted(entry for entry in path.iterdir() if entry.is_dir() and not entry.name.startswith("."))
     for folder in folders if depth else []:
         if folder.is_symlink():
-            strange.append((folder, "is a symbolic link, which is not followed; to include it, name it"))
+            strange.append(Problem(folder, "is a symbolic link, which is not followed; to include it, name it"))
             continue
         try:
             inner, odd = _search(folder, depth - 1)
         except OSError as error:
-            inner, odd = [], [(folder, f"cannot be read ({error.strerror})")]
+            inner, odd = [], [Problem(folder, f"cannot be read ({error.strerror})")]
         found += inner
-        strange += odd if inner or odd else [(folder, _nothing_here(folder))]
+        strange += odd if inner or odd else [_nothing_in(folder)]
     return (found, strange) if found else ([], [])
 
 
-def _nothing_here(folder: Path) -> str:
+def _nothing_in(folder: Path) -> Problem:
     if (folder / ".lock").exists():
-        return "a run that was started but never got its config.json"
-    if not any(folder.iterdir()):
-        return "is empty"
-    return "holds no run (no config.json in it)"
+        return Problem(folder, "a run that was started but never got its config.json")
+    return Problem(folder, "holds no run (no config.json in it)" if any(folder.iterdir()) else "is empty")
 
 
 def _names(paths: list[Path]) -> list[str]:
@@ -287,28 +282,22 @@ def _read_lines(
     """The good lines of a JSON lines file, and what is wrong with the others."""
     try:
         found = path.lstat()
-        lines, cut, broken, odd = _parse_lines(path, root, is_right, found.st_size, found.st_mtime_ns)
+        lines = _parse_lines(path, root, is_right, found.st_size, found.st_mtime_ns)
     except FileNotFoundError:
         return (), []
     except OSError as error:
         return (), [f"cannot be read ({error.strerror})"]
-    complaints = ["its last line was cut short and is left out"] if cut and cut_is_a_problem else []
-    for numbers, what in ((broken, "not JSON"), (odd, "not in the form that this version writes")):
+    complaints = ["its last line was cut short and is left out"] if lines.cut and cut_is_a_problem else []
+    for numbers, what in ((lines.broken, "not JSON"), (lines.odd, "not in the form that this version writes")):
         if numbers:
             named = f"line {numbers[0]}" if len(numbers) == 1 else f"{len(numbers)} lines (first: {numbers[0]})"
             complaints.append(f"{named} {what}; left out")
-    return lines, complaints
+    return tuple(lines.good), complaints
 
 
 @lru_cache(4096)  # a page that is served during training reads the same files again and again
-def _parse_lines(
-    path: Path, root: Path, is_right: Callable[[Any], bool], size: int, modified: int
-) -> tuple[tuple[Line, ...], bool, list[int], list[int]]:
-    """Good lines, whether the last line is cut short, and the numbers of lines that are not JSON or in another form."""
-    found = parse_lines(read_file(path, root))
-    odd = [number for number, line in found.good if not is_right(line)]
-    good = tuple(line for _, line in found.good if is_right(line)) if odd else tuple(line for _, line in found.good)
-    return good, found.cut, found.broken, odd
+def _parse_lines(path: Path, root: Path, is_right: Callable[[Any], bool], size: int, modified: int) -> Lines:
+    return parse_lines(read_file(path, root), is_right)
 
 
 def _is_count(value: object) -> bool:

@@ -7,14 +7,14 @@ import inspect
 import textwrap
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields, is_dataclass, replace
-from difflib import get_close_matches
 from enum import IntEnum
 from functools import cache, partial
 from itertools import pairwise
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from cbm.errors import CBMError
+from cbm.errors import CBMError, meant
 
 T = TypeVar("T")
 
@@ -36,10 +36,8 @@ class Effect(IntEnum):
 def unknown_key(key: str, choices: list[str]) -> BadSetting:
     """The error for a key that does not exist, with those that were probably meant."""
     leaf, at = key.rsplit(".", 1)[-1], key.rpartition(".")[0]
-    near = get_close_matches(leaf, choices, n=3, cutoff=0.5)
-    hint = f" Did you mean {' or '.join(repr(n) for n in near)}?" if near else ""
     where = f" in {at!r}" if at else ""
-    return BadSetting(f"unknown setting {key!r}.{hint} Settings{where}: {', '.join(choices)}.")
+    return BadSetting(f"unknown setting {key!r}.{meant(leaf, choices, 3)} Settings{where}: {', '.join(choices)}.")
 
 
 def to_json(value: Any) -> Any:
@@ -136,30 +134,26 @@ def parse(hint: Any, text: str, key: str) -> Any:
         if type(None) in options and text.lower() == "none":
             return None
         return _first_that_fits(parse, hint, text, key)
-    elif origin is tuple:
-        inner = options[0]
-        return check(hint, [parse(inner, part.strip(), key) for part in text.strip("()[] ").split(",") if part], key)
+    value: Any = text
+    if origin is tuple:
+        value = [parse(options[0], part.strip(), key) for part in text.strip("()[] ").split(",") if part]
     elif origin is Mapping:
         pairs = [part.partition("=") for part in text.split(",") if part]
-        if all(equals for _, equals, _ in pairs):
-            return {name.strip(): parse(options[1], value, f"{key}.{name}") for name, _, value in pairs}
-        raise BadSetting(f"{key} must be NAME=VALUE,NAME=VALUE, not {text!r}.")
+        if not all(equals for _, equals, _ in pairs):
+            raise _mismatch(hint, text, key)
+        value = {name.strip(): parse(options[1], item, f"{key}.{name}") for name, _, item in pairs}
     elif origin is Literal:
-        return check(hint, next((option for option in options if str(option) == text), text), key)
-    elif hint is bool and text.lower() in _TRUTH:
-        return _TRUTH[text.lower()]
+        value = next((option for option in options if str(option) == text), text)
+    elif hint is bool:
+        value = _TRUTH.get(text.lower(), text)
     elif hint in (int, float):
-        try:
+        with suppress(ValueError):
             number = float(text.replace("_", ""))
-        except ValueError:
-            raise _mismatch(hint, text, key) from None
-        if hint is float:
-            return number
-        if abs(number) < 1e300 and number == int(number):  # people write step counts as 5e5
-            return int(number)
-    elif hint is str:
-        return text
-    raise _mismatch(hint, text, key)
+            whole = abs(number) < 1e300 and number == int(number)  # people write step counts as 5e5
+            value = number if hint is float else int(number) if whole else text
+    elif hint is not str:
+        raise _mismatch(hint, text, key)
+    return check(hint, value, key)
 
 
 def as_text(value: object) -> str:

@@ -22,7 +22,7 @@ from cbm.learning import threads
 from cbm.studies.define import Plan, PlannedRun
 from cbm.studies.store import State
 from cbm.system.cores import cores
-from cbm.training.collect import Collector
+from cbm.training.collect import make_collector
 from cbm.training.session import Session
 
 _STEPS, _STORED = 20, 400  # agent steps in an environment; made-up steps in replay
@@ -75,7 +75,7 @@ def _seconds_of_update(run: PlannedRun) -> tuple[float, float]:
     config = resolve_machine(from_json(run.config))
     config = replace(config, training=replace(config.training, replay_capacity=_STORED + 100))
     with tempfile.TemporaryDirectory() as folder:
-        with closing(Collector(config)) as collector:
+        with closing(make_collector(config)) as collector:
             session = Session(config, collector, Path(folder), None)
         rng = np.random.default_rng(0)
         frames = rng.integers(0, 256, (16, *session.shapes.obs), np.uint8)

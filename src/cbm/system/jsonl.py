@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,23 +37,21 @@ class JsonLines:
         """What a checkpoint must know about the file."""
         return {"bytes": self.length, "sha256": self._hash.hexdigest()}
 
-    def go_back(self, state: Mapping[str, Any]) -> None:
-        """Drop what came after a checkpoint: the resumed run writes it again. An error if the rest has changed."""
-        length = state["bytes"]
+    def go_back(self, state: Mapping[str, Any] | None) -> None:
+        """Drop what came after a checkpoint: the resumed run writes it again. An error if the rest has changed.
+
+        None: drop everything. A run that was killed before its first checkpoint leaves lines behind.
+        """
+        length = 0 if state is None else state["bytes"]
         self._hash = hashlib.sha256(self._read(length))
         short = self.length < length
-        if short or self._hash.hexdigest() != state["sha256"]:
+        if state is not None and (short or self._hash.hexdigest() != state["sha256"]):
             how = f"it is shorter than {length:,} bytes" if short else f"its first {length:,} bytes differ"
             raise CBMError(
                 f"{self._path} has changed since the checkpoint: {how}. Restore it from a copy. The weights are "
                 "intact, so cbm eval, record and analyze still work."
             )
         os.ftruncate(self._handle, length)
-
-    def clear(self) -> None:
-        """Start over: a run that was killed before its first checkpoint leaves lines behind."""
-        os.ftruncate(self._handle, 0)
-        self._hash = hashlib.sha256()
 
     def _read(self, length: int) -> bytes:
         return os.pread(self._handle, min(length, self.length), 0)
@@ -68,22 +66,27 @@ class JsonLines:
 class Lines(NamedTuple):
     """What such a file holds."""
 
-    good: list[tuple[int, Any]]  # line number, from 1, and value
-    broken: list[int]  # the numbers of lines that are not JSON
+    good: list[dict[str, Any]]
+    broken: list[int]  # the numbers, from 1, of lines that are not JSON
+    odd: list[int]  # those of lines that are something else than expected
     cut: bool  # whether the last line is incomplete: after a crash, or because a process is writing it right now
 
 
-def parse_lines(data: bytes) -> Lines:
-    """Parse every line on its own."""
+def parse_lines(data: bytes, is_right: Callable[[Any], bool]) -> Lines:
+    """Parse every line on its own. `is_right` says whether its value is as expected."""
     *whole, rest = data.split(b"\n")
-    good: list[tuple[int, Any]] = []
-    broken: list[int] = []
+    lines = Lines([], [], [], bool(rest))
     for number, text in enumerate(whole, 1):
         try:
-            good.append((number, parse(text)))
+            line = parse(text)
         except ValueError:
-            broken.append(number)
-    return Lines(good, broken, bool(rest))
+            lines.broken.append(number)
+            continue
+        if is_right(line):
+            lines.good.append(line)
+        else:
+            lines.odd.append(number)
+    return lines
 
 
 def read_lines(path: Path, root: Path | None = None) -> list[dict[str, Any]]:
@@ -95,7 +98,7 @@ def read_lines(path: Path, root: Path | None = None) -> list[dict[str, Any]]:
         data = read_file(path, path.parent if root is None else root)
     except OSError:
         return []
-    return [line for _, line in parse_lines(data).good if isinstance(line, dict)]
+    return parse_lines(data, lambda line: isinstance(line, dict)).good
 
 
 def last_line(path: Path, root: Path | None = None) -> dict[str, Any] | None:

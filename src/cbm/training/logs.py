@@ -38,10 +38,7 @@ class Logs:
         )
         self._exact = {"metrics": self.metrics, "evals": self.evals, "analysis": self.analysis}
         for name, file in self._exact.items():
-            if state is None:
-                file.clear()
-            else:
-                file.go_back(state[name])
+            file.go_back(None if state is None else state[name])
         # `purge_step` makes TensorBoard hide what an earlier process logged after this checkpoint.
         self._board = SummaryWriter(str(make_folder(run.tb, run.root)), purge_step=0 if state is None else env_step + 1)
         self._wandb = wandb or None

@@ -23,10 +23,11 @@ from cbm.runs.load import find_run
 from cbm.runs.provenance import provenance
 from cbm.runs.trust import check_trusted, module_of, trust
 from cbm.training.callbacks import Callback, Callbacks, LiveRun
-from cbm.training.collect import Collector
+from cbm.training.collect import make_collector
 from cbm.training.logs import Logs, Stopwatch, start_wandb
 from cbm.training.progress import ProgressDisplay
 from cbm.training.session import Counters, Saver, Session
+from cbm.training.stepper import Stepper
 from cbm.training.stop import Stop, explain_full_disk, note_ending
 
 
@@ -140,7 +141,7 @@ def _loop(
         clock = Stopwatch()
         workers = Workers(to_json(config), worker_count(training.eval_episodes, training.eval_workers))
         stack.callback(workers.close)
-        collector = Collector(config, clock)
+        collector = make_collector(config)
         stack.callback(collector.close)
         checkpoint.clear_unfinished(run.checkpoints)
         done, state = checkpoint.load_newest(run.checkpoints) or (0, None)
@@ -161,7 +162,7 @@ def _loop(
         show.say(comparison.describe(config, comparison.differences(config)))
         if state is not None:
             show.say(f"{run.root}: resuming from the checkpoint at environment step {at.env_step:,}")
-        if training.overlap and not collector.overlaps:
+        if training.overlap and isinstance(collector, Stepper):
             show.say(
                 f"{config.agent_name} cannot act while it learns (docs/extending.md), so training.overlap has no effect"
             )
@@ -172,14 +173,9 @@ def _loop(
         def progress() -> None:
             show.update(at.env_step, at.agent_step, at.updates, live.episode_return)
 
-        def due(every: int) -> bool:
-            """Whether the last agent step reached or passed a multiple of `every`."""
-            return at.env_step // every > (at.env_step - repeat) // every
-
-        def analysis_due() -> bool:
-            """At an evaluation: whether a multiple of `analyze_every` was reached since the previous one."""
-            every = training.analyze_every
-            return every > 0 and (finished or at.env_step // every > at.evaluated // every)
+        def due(every: int, since: int | None = None) -> bool:
+            """Whether a multiple of `every` was reached since that environment step; by default, in the last step."""
+            return at.env_step // every > (at.env_step - repeat if since is None else since) // every
 
         while True:
             finished = at.env_step >= training.total_steps
@@ -189,7 +185,7 @@ def _loop(
                     with clock("evaluate"):
                         episodes = workers.play(agent.state_dict(), jobs, at.env_step, stop.__bool__)
                     findings = None
-                    if analysis_due():
+                    if training.analyze_every and (finished or due(training.analyze_every, since=at.evaluated)):
                         with clock("analyze"):
                             findings = analyzer.measure(agent.state_dict(), at.env_step, stop.__bool__)
                 except Interrupted:  # `evaluated` stays as it was, so the resumed run starts with this evaluation
@@ -215,6 +211,8 @@ def _loop(
             except Exception:
                 means.read()  # if a loss is not finite, that explains an action that is not
                 raise
+            for part, seconds in step.seconds.items():
+                clock.add(part, seconds)
             with clock("replay"):
                 session.store(step)
             if step.ended is not None:
@@ -240,7 +238,7 @@ def learn(session: Session, config: RunConfig, clock: Stopwatch, progress: Calla
     """Make the updates that are due, while the steps before the next update are taken."""
     agent, at, due = session.agent, session.at, _updates_due(session.at.agent_step, config)
     if at.updates < due:
-        session.collector.go_ahead(at.env_step, _steps_to_update(at, config))
+        session.collector.go_ahead(_steps_to_update(at, config))
     while at.updates < due:
         with clock("sample"):
             batch = agent.sample(session.replay, session.sampling)
@@ -263,8 +261,9 @@ def _updates_due(agent_step: int, config: RunConfig) -> int:
     return at_once + int(since * rate) if at_once else int((since + 1) * rate)
 
 
-def _steps_to_update(at: Counters, config: RunConfig) -> int:
-    """Agent steps from now to the next update, or to the end of the run."""
-    left = -(-(config.training.total_steps - at.env_step) // (config.env.action_repeat or 1))
+def _steps_to_update(at: Counters, config: RunConfig) -> range:
+    """The agent steps from now to the next update, or to the end of the run, by the environment steps before them."""
+    left = range(at.env_step, config.training.total_steps, config.env.action_repeat or 1)
     due = _updates_due(at.agent_step, config)
-    return next((n for n in range(1, left) if _updates_due(at.agent_step + n, config) > due), left)
+    count = next((n for n in range(1, len(left)) if _updates_due(at.agent_step + n, config) > due), len(left))
+    return left[:count]

@@ -42,7 +42,9 @@ def add(run: Path | str, name: str | None = None, replace: bool = False) -> Entr
     with aside(root) as made:
         made.mkdir()
         write_config(made / "config.json", config, _without_folders(origin))
-        _copy_records(source, made)
+        for record in RECORDS:
+            if (source.root / record).exists() and (data := read_file(source.root / record, source.root)):
+                write_whole(made / record, data, made)
         kept = {key: value for key, value in state["agent"].items() if key not in ("optimizers", "generator", "recent")}
         kept["modules"] = {name: value for name, value in kept["modules"].items() if not name.startswith("target_")}
         checkpoint.save(
@@ -95,12 +97,6 @@ def _without_folders(origin: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(command, list):
         return dict(origin)
     return {**origin, "command": [Path(word).name if str(word).startswith("/") else word for word in command]}
-
-
-def _copy_records(source: RunDir, entry: Path) -> None:
-    for record in RECORDS:
-        if (source.root / record).exists() and (data := read_file(source.root / record, source.root)):
-            write_whole(entry / record, data, entry)
 
 
 def _files(root: Path) -> dict[str, File]:

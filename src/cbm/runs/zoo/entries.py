@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -22,7 +22,7 @@ from typing import Annotated
 from cbm.errors import CBMError, UnknownChoice
 from cbm.schema.ranges import Form, Range, StepsOrZero
 from cbm.schema.tree import BadSetting, from_json
-from cbm.system.files import Unreadable, list_folder, read_file, read_object
+from cbm.system.files import Unreadable, read_file, read_object
 
 FORM = 1  # version of entry.json; readers refuse newer ones
 PREFIX = "zoo:"
@@ -108,19 +108,11 @@ def list_entries() -> dict[str, Path]:
     """Every entry by name; none is opened."""
     found: dict[str, Path] = {}
     for folder in folders():
-        for root in _search(folder, 3) if folder.is_dir() else ():
-            found.setdefault(root.relative_to(folder).as_posix(), root)
+        for file in folder.rglob("entry.json"):  # which does not follow links
+            name = file.parent.relative_to(folder).as_posix()
+            if _NAME.fullmatch(name):
+                found.setdefault(name, file.parent)
     return dict(sorted(found.items()))
-
-
-def _search(folder: Path, depth: int) -> Iterator[Path]:
-    for path in sorted(folder.iterdir()):
-        if path.is_symlink() or path.name.startswith(".") or not path.is_dir():
-            continue
-        if (path / "entry.json").exists():
-            yield path
-        elif depth > 1:
-            yield from _search(path, depth - 1)
 
 
 def check_name(name: str) -> str:
@@ -190,17 +182,9 @@ def verify(root: Path) -> EntryJson:
                 f"{root} is damaged: {name} {wrong}. "
                 "Remove it and get it again with cbm zoo pull, cbm zoo add or git checkout."
             )
-    for name in _files_below(root, root):
-        if name not in about.files and name != "entry.json":
+    for path in sorted(root.rglob("*")):
+        name, is_folder = path.relative_to(root).as_posix(), path.is_dir() and not path.is_symlink()
+        hidden = path.name.startswith(".")  # nothing reads it
+        if not is_folder and not hidden and name not in (*about.files, "entry.json"):
             raise BadEntry(f"{root} holds {name}, which its entry.json does not list. Remove it.")
     return about
-
-
-def _files_below(folder: Path, root: Path) -> Iterator[str]:
-    """Everything below an entry except hidden files, which nothing reads; links are not followed."""
-    for entry in list_folder(folder, root):
-        path = folder / entry.name
-        if entry.is_dir(follow_symlinks=False):
-            yield from _files_below(path, root)
-        elif not entry.name.startswith("."):
-            yield path.relative_to(root).as_posix()
