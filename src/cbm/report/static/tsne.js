@@ -34,10 +34,7 @@ class Embedding {
     const frames = run.media.find((medium) => medium.kind === "frames" && !medium.left_out);
     const source = points.embed ?? points.url;
     if (this.source !== source) {
-      this.source = source;
-      this.points = null;
-      this.picked = null;
-      this.sheet = null;
+      Object.assign(this, { source, points: null, picked: null, sheet: null });
       try {
         const found = await media_json(points);
         if (this.source !== source) return; // another run was chosen while this one was loading
@@ -77,11 +74,10 @@ class Embedding {
     if (!width || !points) return;
     const height = Math.round(Math.min(width, 440));
     scatter.setAttribute("height", height);
-    const span = (values) => [Math.min(...values), Math.max(...values)];
-    const [x, y] = [span(points.x), span(points.y)];
+    const [x, y] = [extent(points.x), extent(points.y)];
     const fit = (value, [low, high], room) => 12 + ((value - low) / (high - low || 1)) * (room - 24);
     this.places = points.x.map((value, i) => [fit(value, x, width), height - fit(points.y[i], y, height)]);
-    this.range = this.colour === "background" ? null : span((points[this.colour] ?? []).filter((v) => v !== null));
+    this.range = this.colour === "background" ? null : extent(points[this.colour] ?? []);
     const order = points.x.map((_, i) => i).sort((a, b) => points.prototype[a] - points.prototype[b]);
     const marks = order.map((i) => {
       const { mark, ...paint } = this.look_at(i);
@@ -117,13 +113,10 @@ class Embedding {
     if (!this.places) return;
     const rect = this.scatter.getBoundingClientRect();
     const [px, py] = [event.clientX - rect.left, event.clientY - rect.top];
-    let best = null;
-    let least = 24 ** 2;
-    this.places.forEach(([x, y], i) => {
-      const far = (x - px) ** 2 + (y - py) ** 2;
-      if (far < least) [best, least] = [i, far];
-    });
-    if (best !== null && best !== this.picked) this.pick(best);
+    const far = this.places.map(([x, y]) => Math.hypot(x - px, y - py));
+    const [least] = extent(far);
+    const nearest = far.indexOf(least);
+    if (least < 24 && nearest !== this.picked) this.pick(nearest);
   }
 
   pick(i) {
@@ -158,12 +151,11 @@ class Embedding {
       if (value !== null) known.push(`${name} ${number_text(value)}`);
     }
     this.words.textContent = known.join(", ");
-    const frame = points.frame?.[picked];
+    const frame = points.frame?.[picked] ?? null;
     this.frame.dataset.frame = frame ?? "";
-    if (!sheet || frame === null || frame === undefined || frame >= sheet.count) return;
-    const column = frame % sheet.columns;
-    const row = Math.floor(frame / sheet.columns);
+    if (!sheet || frame === null || frame >= sheet.count) return;
+    const { image, columns, width, height } = sheet;
     context.imageSmoothingEnabled = false;
-    context.drawImage(sheet.image, column * sheet.width, row * sheet.height, sheet.width, sheet.height, 0, 0, 128, 128);
+    context.drawImage(image, (frame % columns) * width, Math.floor(frame / columns) * height, width, height, 0, 0, 128, 128);
   }
 }
