@@ -143,22 +143,22 @@ def test_what_does_not_fit_is_made_smaller_and_then_left_out_the_best_run_last(t
         write_run(tmp_path / f"s{seed}", seed=seed, analysed=True)
     shown = show_each(load_runs([tmp_path]).runs, [], run_data)
     runs, media = [run for run, _ in shown], [medium for _, found in shown for medium in found]
-    everything = embed(media, runs, 100_000_000)
-    assert not everything.left_out
-    assert set(everything.texts) == {medium.key for medium in media}
+    texts, about = embed(media, runs, 100_000_000, [])
+    assert set(about) == {medium.key for medium in media}
+    assert {own["embed"] for own in about.values()} == set(texts)
     films = {medium.key for medium in media if medium.kind == "film"}
-    changed = {key: set(about) for key, about in everything.about.items() if about}
-    assert changed == {key: {"poster"} for key in films}  # a still is all that was added
-    some = embed(media, runs, 120_000)
-    assert sum(map(len, some.texts.values())) <= 120_000
-    assert some.left_out
+    for key, own in about.items():
+        assert set(own) == ({"embed", "poster"} if key in films else {"embed"})  # a still is all that was added
+    texts, about = embed(media, runs, 120_000, [])
+    assert sum(map(len, texts.values())) <= 120_000
+    assert any("left_out" in own for own in about.values())
     best = max(runs, key=lambda run: run["returns"]["unseen"]["mean"][-1])
-    kept_films = [key for key in some.texts if key in films]
+    kept_films = [key for key, own in about.items() if key in films and "embed" in own]
     assert kept_films
     assert next(medium for medium in media if medium.key == kept_films[0]).path.is_relative_to(best["path"])
     sheet = next(medium for medium in media if medium.kind == "frames")
-    smaller = embed([sheet], runs, 2_000_000)
-    assert smaller.about[sheet.key] == {"type": "image/webp", "width": 40, "height": 40}
+    _, about = embed([sheet], runs, 2_000_000, [])
+    assert about[sheet.key] == {"type": "image/webp", "width": 40, "height": 40, "embed": "m0"}
 
 
 def test_media_that_cannot_be_read_are_named(tmp_path, capsys):

@@ -68,16 +68,6 @@ class Medium:
         return {"kind": self.kind, "name": self.name, "type": self.type, **self.about}
 
 
-@dataclass(frozen=True)
-class Embedded:
-    """The media that a page contains, by key; what did not fit, and what could not be read."""
-
-    texts: Mapping[str, str]
-    about: Mapping[str, dict[str, Any]]  # what shrinking changed and stills of films, by key
-    left_out: Sequence[Medium]
-    problems: Sequence[Problem]
-
-
 def media_of(run: Run, problems: list[Problem]) -> list[Medium]:
     """The media of a run, in the order in which the page shows them."""
     own = run_id(run)
@@ -147,16 +137,20 @@ def _number(text: str | None, digits: int) -> float | int | None:
         return None
 
 
-def embed(media: Sequence[Medium], runs: Sequence[Mapping[str, Any]], budget: int) -> Embedded:
-    """The media of these runs, as `show_each` gives them, that fit into `budget` bytes of page."""
+def embed(
+    media: Sequence[Medium], runs: Sequence[Mapping[str, Any]], budget: int, problems: list[Problem]
+) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
+    """The media of these runs that fit into `budget` bytes of page, as the texts of its elements, by their ids.
+
+    Also what the page must know of each medium, by its key: its element, a still, what shrinking changed; or that it
+    is left out.
+    """
     texts: dict[str, str] = {}
     about: dict[str, dict[str, Any]] = {}
-    left_out: list[Medium] = []
-    problems: list[Problem] = []
     whole = sum(_text_size(medium) for medium in media) <= budget
     for medium in media if whole else _by_importance(media, runs):
         if budget <= 0 or (not whole and len(texts) >= _MOST_SHRUNK):
-            left_out.append(medium)
+            about[medium.key] = {"left_out": True}
             continue
         try:
             data, changed = _content(medium, shrink=not whole)
@@ -167,13 +161,14 @@ def embed(media: Sequence[Medium], runs: Sequence[Mapping[str, Any]], budget: in
         text = data if isinstance(data, str) else base64.b64encode(data).decode()
         size = len(text) + len(changed.get("poster", ""))
         if size > budget:
-            left_out.append(medium)
+            about[medium.key] = {"left_out": True}
             if size < 100_000:  # hardly anything else will fit; do not try it all
                 budget = 0
             continue
         budget -= size
-        texts[medium.key], about[medium.key] = text, changed
-    return Embedded(texts, about, left_out, problems)
+        about[medium.key] = changed | {"embed": f"m{len(texts)}"}
+        texts[f"m{len(texts)}"] = text
+    return texts, about
 
 
 def _text_size(medium: Medium) -> int:

@@ -30,7 +30,7 @@ class Written:
 
     path: Path
     size: int
-    left_out: Sequence[Medium]
+    left_out: int  # films and pictures that did not fit
     problems: Sequence[Problem]
 
 
@@ -40,24 +40,13 @@ def write_page(loaded: Loaded, path: Path, title: str, budget: int) -> Written:
     shown = show_each(loaded.runs, problems, run_data)
     runs = [run for run, _ in shown]
     media = [medium for _, found in shown for medium in found]
-    embedded = embed(media, runs, budget - len(to_json(runs)) - 250_000)
-    problems += embedded.problems
-    places = {key: f"m{index}" for index, key in enumerate(embedded.texts)}
-    left_out = {medium.key for medium in embedded.left_out}
+    texts, about = embed(media, runs, budget - len(to_json(runs)) - 250_000, problems)
     for run, found in shown:
-        run["media"] = [
-            medium.describe() | embedded.about[medium.key] | {"embed": places[medium.key]}
-            if medium.key in places
-            else medium.describe() | {"left_out": True}
-            for medium in found
-            if medium.key in places or medium.key in left_out
-        ]
-    blocks = [
-        f'<script type="text/plain" id="{places[key]}">{_escape(text)}</script>' for key, text in embedded.texts.items()
-    ]
+        run["media"] = [medium.describe() | about[medium.key] for medium in found if medium.key in about]
+    blocks = [f'<script type="text/plain" id="{place}">{_escape(text)}</script>' for place, text in texts.items()]
     encoded = assemble(page_data(title, runs, problems, live=False), blocks).encode()
     write_whole(path, encoded)
-    return Written(path, len(encoded), embedded.left_out, problems)
+    return Written(path, len(encoded), sum("left_out" in each for each in about.values()), problems)
 
 
 def show_each(

@@ -114,17 +114,14 @@ class Handler(BaseHTTPRequestHandler):
             return
         path = unquote(urlsplit(self.path).path)
         kind, _, key = path[1:].partition("/")
-        medium = self.server.board.medium(key) if kind in ("media", "poster") else None
         try:
             if path == "/":
                 page = assemble({"live": True}).encode()
                 self._send(page, "text/html; charset=utf-8", {"Cache-Control": "no-store"})
             elif path == "/data.json":
                 self._numbers()
-            elif medium is not None and kind == "media":
-                self._medium(medium)
-            elif medium is not None and medium.kind == "film":
-                self._poster(medium)
+            elif kind in ("media", "poster") and (medium := self.server.board.medium(key)) is not None:
+                self._file(medium, still=kind == "poster")
             else:
                 self._head(HTTPStatus.NOT_FOUND, {})
         except (BrokenPipeError, ConnectionResetError):  # the browser went away
@@ -140,30 +137,26 @@ class Handler(BaseHTTPRequestHandler):
         else:
             self._send(text.encode(), "application/json", headers)
 
-    def _poster(self, film: Medium) -> None:
+    def _file(self, medium: Medium, still: bool) -> None:
+        """A medium, or the still of a film: all of it, or the range that the browser asks for."""
         try:
-            picture = poster(film.read())
-        except OSError:
-            picture = None
-        if picture is None:
-            self._head(HTTPStatus.NOT_FOUND, {})
-        else:
-            self._send(picture, POSTER_TYPE, {"Cache-Control": "private, max-age=86400"})  # the address has a version
-
-    def _medium(self, medium: Medium) -> None:
-        """All of a medium, or the range of it that the browser asks for."""
-        try:
-            content = medium.read()
-            if medium.kind == "tsne":
+            content: bytes | None = medium.read()
+            if still:
+                content = poster(content)
+            elif medium.kind == "tsne":
                 content = read_embedding(content).encode()
         except (OSError, ValueError):
+            content = None
+        if content is None:
             self._head(HTTPStatus.NOT_FOUND, {})
             return
         size = len(content)
-        headers = {"Accept-Ranges": "bytes", "Cache-Control": "no-cache"}
+        form = POSTER_TYPE if still else medium.type
+        fresh = "private, max-age=86400" if still else "no-cache"  # the address of a still has a version
+        headers = {"Accept-Ranges": "bytes", "Cache-Control": fresh}
         asked = re.fullmatch(r"bytes=(\d*)-(\d*)", self.headers.get("Range", ""))
         if not asked or not any(asked.groups()):
-            self._send(content, medium.type, headers)
+            self._send(content, form, headers)
             return
         start, end = asked.groups()
         first = int(start) if start else max(0, size - int(end))
@@ -172,7 +165,7 @@ class Handler(BaseHTTPRequestHandler):
             self._head(HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE, {"Content-Range": f"bytes */{size}"})
             return
         headers["Content-Range"] = f"bytes {first}-{last}/{size}"
-        self._send(content[first : last + 1], medium.type, headers, HTTPStatus.PARTIAL_CONTENT)
+        self._send(content[first : last + 1], form, headers, HTTPStatus.PARTIAL_CONTENT)
 
     def _send(self, content: bytes, kind: str, headers: dict[str, str], status: HTTPStatus = HTTPStatus.OK) -> None:
         self._head(status, {"Content-Type": kind, "Content-Length": str(len(content)), **headers})

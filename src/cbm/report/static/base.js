@@ -44,18 +44,15 @@ const split_text = (split) => ({ train: "training videos", unseen: "unseen video
 const setting_text = (value) =>
   value === undefined ? "not set" : typeof value === "string" ? value : JSON.stringify(value).replaceAll(",", ", ");
 
-const made_urls = new Map();
-
 /** Where an img or a video finds a medium: an address of the server, or a blob from the page itself. */
 function media_url(medium) {
-  if (medium.url) return medium.url;
-  if (!made_urls.has(medium.embed)) {
+  if (!medium.url) {
     const packed = atob($(medium.embed).textContent);
     const bytes = new Uint8Array(packed.length);
     for (let i = 0; i < packed.length; i += 1) bytes[i] = packed.charCodeAt(i);
-    made_urls.set(medium.embed, URL.createObjectURL(new Blob([bytes], { type: medium.type })));
+    medium.url = URL.createObjectURL(new Blob([bytes], { type: medium.type }));
   }
-  return made_urls.get(medium.embed);
+  return medium.url;
 }
 
 /** A medium that is JSON. */

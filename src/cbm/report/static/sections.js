@@ -21,13 +21,12 @@ function chooser(name, on_change) {
     if (select.dataset.choices === text) return;
     const before = select.dataset.choices === undefined ? null : select.value;
     select.dataset.choices = text;
-    const groups = unique(choices.map((choice) => choice.group ?? ""));
-    select.replaceChildren(
-      ...groups.flatMap((group) => {
-        const options = choices.filter((c) => (c.group ?? "") === group).map((c) => el("option", { value: c.value }, c.text));
-        return group ? [el("optgroup", { label: group }, ...options)] : options;
-      }),
-    );
+    const groups = Object.entries(Object.groupBy(choices, (choice) => choice.group ?? ""));
+    const nodes = groups.flatMap(([label, own]) => {
+      const options = own.map((choice) => el("option", { value: choice.value }, choice.text));
+      return label ? [el("optgroup", { label }, ...options)] : options;
+    });
+    select.replaceChildren(...nodes);
     if (choices.some((choice) => choice.value === before)) select.value = before;
   };
   return { root: el("label", { class: "choose" }, el("span", {}, name), select), select, set };
