@@ -283,14 +283,13 @@ class Panel {
   /** The rectangle that the user draws with a mouse. A nearly flat one means the whole height. */
   select(at) {
     const { left, right, top, bottom } = this.box;
-    const inside = (value, low, high) => Math.min(high, Math.max(low, value));
-    const [ax, bx] = [this.start.at[0], at[0]].map((value) => inside(value, left, right)).sort((a, b) => a - b);
-    const [ay, by] = [this.start.at[1], at[1]].map((value) => inside(value, top, bottom)).sort((a, b) => a - b);
-    const flat = by - ay < 20;
-    this.chosen = bx - ax < 6 ? null : { x: [ax, bx], y: flat ? null : [ay, by] };
-    const { x, y } = this.chosen ?? { x: [0, 0], y: [0, 0] };
-    const rows = y ?? [top, bottom];
-    set_up(this.selection, { x: x[0], y: rows[0], width: x[1] - x[0], height: rows[1] - rows[0] });
+    const span = (axis, low, high) => extent([this.start.at[axis], at[axis]].map((value) => Math.min(high, Math.max(low, value))));
+    const x = span(0, left, right);
+    const y = span(1, top, bottom);
+    const flat = y[1] - y[0] < 20;
+    this.chosen = x[1] - x[0] < 6 ? null : { x, y: flat ? null : y };
+    const [low, high] = flat ? [top, bottom] : y;
+    set_up(this.selection, { x: x[0], y: low, width: this.chosen ? x[1] - x[0] : 0, height: high - low });
   }
 
   up(event) {

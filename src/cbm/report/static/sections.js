@@ -541,15 +541,16 @@ class LeftOut {
     const { problems } = page.data;
     const media = page.runs.flatMap((run) => run.media).filter((medium) => medium.left_out);
     this.section.hidden = !problems.length && !media.length;
-    const unread = problems.length
-      ? [el("p", {}, `${problems.length} ${problems.length === 1 ? "thing" : "things"} could not be read. Everything else is shown.`), el("ul", { class: "problems" }, ...problems.map((problem) => el("li", {}, el("code", {}, problem.path), `: ${problem.what}`)))]
-      : [];
-    const large = media.length
-      ? [
-          el("p", {}, `${media.length} films and pictures are not in this file, to keep it small; the best run of each setting had priority. cbm watch shows all of them.`),
-          el("details", {}, el("summary", {}, "Which"), el("ul", { class: "problems" }, ...media.map((medium) => el("li", {}, el("code", {}, medium.run.name), `: ${medium.kind === "film" ? "film" : medium.caption ?? medium.kind} ${medium.name}`)))),
-        ]
-      : [];
-    this.holder.replaceChildren(...unread, ...large);
+    const list = (entries) => el("ul", { class: "problems" }, ...entries.map(([name, what]) => el("li", {}, el("code", {}, name), `: ${what}`)));
+    this.holder.replaceChildren();
+    if (problems.length) {
+      const count = `${problems.length} ${problems.length === 1 ? "thing" : "things"}`;
+      this.holder.append(el("p", {}, `${count} could not be read. Everything else is shown.`), list(problems.map(({ path, what }) => [path, what])));
+    }
+    if (media.length) {
+      const names = media.map((medium) => [medium.run.name, `${medium.caption ?? medium.kind} ${medium.name}`]);
+      const why = "are not in this file, to keep it small; the best run of each setting had priority. cbm watch shows all of them.";
+      this.holder.append(el("p", {}, `${media.length} films and pictures ${why}`), el("details", {}, el("summary", {}, "Which"), list(names)));
+    }
   }
 }

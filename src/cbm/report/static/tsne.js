@@ -47,13 +47,13 @@ class Embedding {
         image.onload = () => {
           if (this.source !== source) return;
           this.sheet = { image, ...frames };
-          this.show_frame();
+          this.show_picked();
         };
         image.src = media_url(frames);
       }
     }
     this.draw();
-    this.show_frame();
+    this.show_picked();
   }
 
   look_at(i) {
@@ -85,13 +85,8 @@ class Embedding {
     });
     scatter.replaceChildren(...marks, this.ring);
     scatter.setAttribute("aria-label", `t-SNE of ${points.x.length} latents of ${this.title.textContent}. Arrow keys step through them.`);
-    this.draw_ring();
+    this.show_picked();
     this.draw_legend();
-  }
-
-  draw_ring() {
-    const [x, y] = this.places[this.picked] ?? [-99, -99];
-    set_up(this.ring, { cx: x, cy: y });
   }
 
   draw_legend() {
@@ -121,8 +116,7 @@ class Embedding {
 
   pick(i) {
     this.picked = i;
-    this.draw_ring();
-    this.show_frame();
+    this.show_picked();
   }
 
   key_down(event) {
@@ -133,8 +127,11 @@ class Embedding {
     this.pick(((this.picked ?? -1) + step + count) % count);
   }
 
-  show_frame() {
+  /** A ring around the point that the reader has picked, what is known of it, and its frame. */
+  show_picked() {
     const { points, sheet, picked } = this;
+    const [x, y] = this.places?.[picked] ?? [-99, -99];
+    set_up(this.ring, { cx: x, cy: y });
     const context = this.frame.getContext("2d");
     context.clearRect(0, 0, 128, 128);
     this.frame.hidden = !sheet;
