@@ -140,10 +140,8 @@ class Handler(BaseHTTPRequestHandler):
     def _file(self, medium: Medium, still: bool) -> None:
         """A medium, or the still of a film: all of it, or the range that the browser asks for."""
         try:
-            content: bytes | None = medium.read()
-            if still:
-                content = poster(content)
-            elif medium.kind == "tsne":
+            content = poster(medium.read()) if still else medium.read()
+            if content is not None and medium.kind == "tsne":
                 content = read_embedding(content).encode()
         except (OSError, ValueError):
             content = None
