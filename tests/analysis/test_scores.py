@@ -54,7 +54,7 @@ def test_the_bootstrap_draws_within_each_task():
 def test_one_run_has_no_interval():
     assert scores.estimate([np.array([3.0])]) == (3.0, None, None)
     assert scores.probability_of_improvement([np.array([3.0])], [np.array([2.0])]) == (1.0, None, None)
-    assert scores.profile_band([np.array([3.0])], np.array([1.0])) is None
+    assert scores.estimate([np.array([3.0])], lambda own: scores.profile(own, np.array([1.0]))) == ([1.0], None, None)
 
 
 def test_the_same_seed_gives_the_same_interval():

@@ -12,8 +12,8 @@ from PIL import Image
 from cbm.cli import main
 from cbm.envs.rendering.film import write_film
 from cbm.report.data import POINTS, run_data
-from cbm.report.media import embed, media_of, poster, read_embedding, shrink_film
-from cbm.report.page import to_json
+from cbm.report.media import embed, poster, read_embedding, shrink_film
+from cbm.report.page import show_each, to_json
 from cbm.runs.labels import label_runs
 from cbm.runs.read import load_runs
 from synthetic import sample_media, write_run
@@ -141,25 +141,24 @@ def test_only_an_mp4_is_a_film(content):
 def test_what_does_not_fit_is_made_smaller_and_then_left_out_the_best_run_last(tmp_path):
     for seed in range(3):
         write_run(tmp_path / f"s{seed}", seed=seed, analysed=True)
-    runs = load_runs([tmp_path]).runs
-    labels = label_runs(runs)
-    media = [medium for run in runs for medium in media_of(run, [])]
-    everything = embed(media, runs, labels, 100_000_000)
-    assert not everything.left_out
-    assert set(everything.texts) == {medium.key for medium in media}
+    shown = show_each(load_runs([tmp_path]).runs, [], run_data)
+    runs, media = [run for run, _ in shown], [medium for _, found in shown for medium in found]
+    texts, about = embed(media, runs, 100_000_000, [])
+    assert set(about) == {medium.key for medium in media}
+    assert {own["embed"] for own in about.values()} == set(texts)
     films = {medium.key for medium in media if medium.kind == "film"}
-    changed = {key: set(about) for key, about in everything.about.items() if about}
-    assert changed == {key: {"poster"} for key in films}  # a still is all that was added
-    some = embed(media, runs, labels, 120_000)
-    assert sum(map(len, some.texts.values())) <= 120_000
-    assert some.left_out
-    best = max(runs, key=lambda run: run.curve("unseen")[1][-1])
-    kept_films = [key for key in some.texts if key in films]
+    for key, own in about.items():
+        assert set(own) == ({"embed", "poster"} if key in films else {"embed"})  # a still is all that was added
+    texts, about = embed(media, runs, 120_000, [])
+    assert sum(map(len, texts.values())) <= 120_000
+    assert any("left_out" in own for own in about.values())
+    best = max(runs, key=lambda run: run["returns"]["unseen"]["mean"][-1])
+    kept_films = [key for key, own in about.items() if key in films and "embed" in own]
     assert kept_films
-    assert next(medium for medium in media if medium.key == kept_films[0]).path.is_relative_to(best.path)
+    assert next(medium for medium in media if medium.key == kept_films[0]).path.is_relative_to(best["path"])
     sheet = next(medium for medium in media if medium.kind == "frames")
-    smaller = embed([sheet], runs, labels, 2_000_000)
-    assert smaller.about[sheet.key] == {"type": "image/webp", "width": 40, "height": 40}
+    _, about = embed([sheet], runs, 2_000_000, [])
+    assert about[sheet.key] == {"type": "image/webp", "width": 40, "height": 40, "embed": "m0"}
 
 
 def test_media_that_cannot_be_read_are_named(tmp_path, capsys):

@@ -11,22 +11,22 @@ Scores of a method are a list with one array of returns per task, with one retur
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 Scores = Sequence[np.ndarray]  # one per task: (seeds,)
-Statistic = Callable[[list[np.ndarray]], np.ndarray]  # one per task, (..., seeds) -> (...)
+Statistic = Callable[[list[np.ndarray]], np.ndarray]  # one per task, (..., seeds) -> (...), or several numbers
 
 RESAMPLES = 2000
 
 
 class Estimate(NamedTuple):
-    """A number with its 95 % interval; no interval if there is one run per task."""
+    """A number (or an array of them) with its 95 % interval; no interval if there is one run per task."""
 
-    value: float
-    low: float | None = None
-    high: float | None = None
+    value: Any
+    low: Any = None
+    high: Any = None
 
 
 def iqm(scores: list[np.ndarray]) -> np.ndarray:
@@ -37,19 +37,14 @@ def iqm(scores: list[np.ndarray]) -> np.ndarray:
 
 
 def estimate(scores: Scores, statistic: Statistic = iqm, resamples: int = RESAMPLES, seed: int = 0) -> Estimate:
-    """A statistic with the interval of a bootstrap that draws seeds within each task."""
-    value = float(statistic([np.asarray(task, float) for task in scores]))
-    if max(map(len, scores)) < 2:
+    """A statistic with the interval of a bootstrap that draws seeds within each task, with replacement."""
+    tasks = [np.asarray(task, float) for task in scores]
+    value = statistic(tasks)
+    if max(map(len, tasks)) < 2:
         return Estimate(value)
     rng = np.random.default_rng(seed)
-    low, high = np.quantile(statistic(_resampled(scores, resamples, rng)), [0.025, 0.975])
-    return Estimate(value, float(low), float(high))
-
-
-def _resampled(scores: Scores, resamples: int, rng: np.random.Generator) -> list[np.ndarray]:
-    """For each task (resamples, seeds), drawn with replacement."""
-    tasks = [np.asarray(task, float) for task in scores]
-    return [task[rng.integers(len(task), size=(resamples, len(task)))] for task in tasks]
+    drawn = [task[rng.integers(len(task), size=(resamples, len(task)))] for task in tasks]
+    return Estimate(value, *np.quantile(statistic(drawn), [0.025, 0.975], axis=0))
 
 
 def improvement(x: list[np.ndarray], y: list[np.ndarray]) -> np.ndarray:
@@ -66,19 +61,9 @@ def probability_of_improvement(x: Scores, y: Scores) -> Estimate:
     return estimate([*x, *y], lambda both: improvement(both[: len(x)], both[len(x) :]))
 
 
-def profile(scores: Scores, thresholds: np.ndarray) -> np.ndarray:
-    """Share of runs above each threshold, with equal weight for each task: (thresholds,)."""
-    return np.mean([(np.asarray(task)[:, None] > thresholds).mean(axis=0) for task in scores], axis=0)
-
-
-def profile_band(scores: Scores, thresholds: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-    """The 95 % interval of `profile` at each threshold; None if there is one run per task."""
-    if max(map(len, scores)) < 2:
-        return None
-    drawn = _resampled(scores, RESAMPLES, np.random.default_rng(0))
-    shares = np.mean([[(task > level).mean(axis=1) for level in thresholds] for task in drawn], axis=0)
-    low, high = np.quantile(shares, [0.025, 0.975], axis=1)
-    return low, high
+def profile(scores: list[np.ndarray], thresholds: np.ndarray) -> np.ndarray:
+    """Share of runs above each threshold, with equal weight for each task, (..., seeds) each -> (..., thresholds)."""
+    return np.mean([(task[..., None] > thresholds).mean(axis=-2) for task in scores], axis=0)
 
 
 def steps_to(env_steps: Sequence[int], returns: Sequence[float], level: float) -> int | None:

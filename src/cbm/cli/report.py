@@ -88,8 +88,7 @@ def report(
     print(f"wrote {written.path} ({written.size / 1e6:.1f} MB), {count_states(loaded.runs)}")
     for problem in written.problems:
         print(f"  left out: {problem}", file=sys.stderr)
-    if written.left_out:
-        count = len(written.left_out)
+    if count := written.left_out:
         print(
             f"  {count} film{'s' * (count != 1)} or pictures did not fit; they are listed at the end of the page. "
             "To see all of them, raise --megabytes or use cbm watch.",

@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
+from cbm import __version__
 from cbm.analysis.published import PUBLISHED
-from cbm.runs.labels import Labels
 from cbm.runs.read import Line, Problem, Run, is_number
 from cbm.schema.tree import flatten
 
@@ -62,16 +63,14 @@ MEASURES: dict[str, tuple[str, str]] = {
 _REFERENCES = {"background_accuracy": "background_chance", "same_cluster": "same_cluster_chance"}  # drawn next to it
 
 
-def page_data(
-    runs: Sequence[dict[str, Any]], labels: Sequence[Labels], problems: Iterable[Problem], **about: Any
-) -> dict[str, Any]:
-    """Everything that the page shows; `runs` come from `run_data`."""
+def page_data(title: str, runs: Sequence[dict[str, Any]], problems: Iterable[Problem], live: bool) -> dict[str, Any]:
+    """Everything that the page shows; `runs` come from `run_data`, with labels and media."""
     return {
-        **about,
-        "runs": [
-            run | {"method": label.method, "distraction": label.distraction}
-            for run, label in zip(runs, labels, strict=True)
-        ],
+        "title": title,
+        "version": __version__,
+        "made": None if live else datetime.now(UTC).isoformat(timespec="seconds"),  # live data change with the runs
+        "live": live,
+        "runs": runs,
         "problems": [{"path": str(problem.path), "what": problem.what} for problem in problems],
         "measures": {name: {"label": label, "help": text} for name, (label, text) in MEASURES.items()},
         "references": _REFERENCES,
@@ -111,10 +110,10 @@ def run_id(run: Run) -> str:
     return hashlib.sha256(str(run.path.resolve()).encode()).hexdigest()[:12]
 
 
-def final_return(run: Run) -> float:
+def final_return(run: Mapping[str, Any]) -> float:
     """The last mean return, on unseen videos if any were played; minus infinity before the first evaluation."""
-    returns = run.curve("unseen")[1] or run.curve("train")[1]
-    return returns[-1] if returns else -math.inf
+    found = run["returns"].get("unseen") or run["returns"].get("train")
+    return found["mean"][-1] if found else -math.inf
 
 
 def _returns(run: Run, split: str) -> dict[str, list[Any]]:

@@ -18,12 +18,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal
 
 from cbm.report.data import final_return, rounded, run_id
-from cbm.runs.labels import Labels
 from cbm.runs.read import Problem, Run
-from cbm.system.files import Unreadable, open_file, read_file, read_object
+from cbm.system.files import Unreadable, read_file, read_object
 
 Kind = Literal["film", "figure", "tsne", "frames"]
 CAPTIONS: dict[str, str] = {  # in this order on the page; others follow
@@ -46,19 +45,6 @@ POSTER_TYPE = "image/webp"
 TYPES = {".mp4": "video/mp4", ".png": "image/png", ".svg": "image/svg+xml"}
 
 
-class About(TypedDict, total=False):
-    """What the page needs to know to show a medium."""
-
-    type: str
-    caption: str  # of a figure
-    step: int  # of a film
-    poster: str  # of a film: the address of a still
-    width: int  # of a frame on a sheet of them
-    height: int
-    columns: int
-    count: int
-
-
 @dataclass(frozen=True)
 class Medium:
     """One film, picture, sheet of frames or embedding of a run."""
@@ -69,15 +55,11 @@ class Medium:
     path: Path
     root: Path  # of its run
     type: str
-    about: About = field(default_factory=lambda: About())
+    about: Mapping[str, Any] = field(default_factory=dict)  # what else the page needs to know to show it
 
     @property
     def key(self) -> str:
         return f"{self.run}/{self.kind}/{self.path.name}"
-
-    def open(self) -> int:
-        """A handle of the file, opened without following links."""
-        return open_file(self.path, self.root)
 
     def read(self) -> bytes:
         return read_file(self.path, self.root)
@@ -86,54 +68,42 @@ class Medium:
         return {"kind": self.kind, "name": self.name, "type": self.type, **self.about}
 
 
-@dataclass(frozen=True)
-class Embedded:
-    """The media that a page contains, by key; what did not fit, and what could not be read."""
-
-    texts: Mapping[str, str]
-    about: Mapping[str, About]  # what shrinking changed and stills of films, by key
-    left_out: Sequence[Medium]
-    problems: Sequence[Problem]
-
-
 def media_of(run: Run, problems: list[Problem]) -> list[Medium]:
     """The media of a run, in the order in which the page shows them."""
     own = run_id(run)
+    files = {path.name: path for paths in run.figures.values() for path in paths}
     found = []
     for path in reversed(run.films):
         match = re.search(r"(\d{6,})$", path.stem)
-        step: About = {} if match is None else {"step": int(match.group(1))}
+        step = {} if match is None else {"step": int(match.group(1))}
         found.append(Medium(own, "film", path.stem, path, run.path, TYPES[".mp4"], step))
-    embedding = {path.suffix: path for path in run.figures.get("tsne", ())}.get(".csv")
-    sheet = {path.suffix: path for path in run.figures.get("tsne_frames", ())}
+    embedding = files.get("tsne.csv")
     if embedding is not None:
         found.append(Medium(own, "tsne", "tsne", embedding, run.path, "application/json"))
-        if ".png" in sheet and ".json" in sheet:
-            layout = _sheet_layout(sheet[".json"], run.path, problems)
-            if layout is not None:
-                found.append(Medium(own, "frames", "tsne_frames", sheet[".png"], run.path, TYPES[".png"], layout))
-    known = list(CAPTIONS)
-    for name in sorted(run.figures, key=lambda name: (known.index(name) if name in known else len(known), name)):
+        sheet, layout = files.get("tsne_frames.png"), files.get("tsne_frames.json")
+        if sheet and layout and (about := _sheet_layout(layout, run.path, problems)):
+            found.append(Medium(own, "frames", "tsne_frames", sheet, run.path, TYPES[".png"], about))
+    rank = {name: index for index, name in enumerate(CAPTIONS)}
+    for name in sorted(run.figures, key=lambda name: (rank.get(name, len(rank)), name)):
         if name == "tsne_frames" or (embedding is not None and name.startswith("tsne")):
             continue
-        files = {path.suffix: path for path in run.figures[name]}
-        if picture := files.get(".png") or files.get(".svg"):
+        if picture := files.get(f"{name}.png") or files.get(f"{name}.svg"):
             caption = CAPTIONS.get(name, name.replace("_", " "))
             found.append(Medium(own, "figure", name, picture, run.path, TYPES[picture.suffix], {"caption": caption}))
     return found
 
 
-def _sheet_layout(path: Path, root: Path, problems: list[Problem]) -> About | None:
+def _sheet_layout(path: Path, root: Path, problems: list[Problem]) -> dict[str, int] | None:
     """How many frames are on the sheet, their size, and the number of columns."""
     try:
-        layout = read_object(path, root)
-        width, height, columns, count = (int(layout[name]) for name in ("width", "height", "columns", "count"))
-        if min(width, height, columns, count) < 1:
+        read = read_object(path, root)
+        layout = {name: int(read[name]) for name in ("width", "height", "columns", "count")}
+        if min(layout.values()) < 1:
             raise ValueError
     except (Unreadable, ValueError, TypeError, KeyError):
         problems.append(Problem(path, "does not say where the frames are (width, height, columns, count); left out"))
         return None
-    return {"width": width, "height": height, "columns": columns, "count": count}
+    return layout
 
 
 def read_embedding(data: bytes) -> str:
@@ -167,16 +137,20 @@ def _number(text: str | None, digits: int) -> float | int | None:
         return None
 
 
-def embed(media: Sequence[Medium], runs: Sequence[Run], labels: Sequence[Labels], budget: int) -> Embedded:
-    """The media that fit into `budget` bytes of page."""
+def embed(
+    media: Sequence[Medium], runs: Sequence[Mapping[str, Any]], budget: int, problems: list[Problem]
+) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
+    """The media of these runs that fit into `budget` bytes of page, as the texts of its elements, by their ids.
+
+    Also what the page must know of each medium, by its key: its element, a still, what shrinking changed; or that it
+    is left out.
+    """
     texts: dict[str, str] = {}
-    about: dict[str, About] = {}
-    left_out: list[Medium] = []
-    problems: list[Problem] = []
+    about: dict[str, dict[str, Any]] = {}
     whole = sum(_text_size(medium) for medium in media) <= budget
-    for medium in media if whole else _by_importance(media, runs, labels):
+    for medium in media if whole else _by_importance(media, runs):
         if budget <= 0 or (not whole and len(texts) >= _MOST_SHRUNK):
-            left_out.append(medium)
+            about[medium.key] = {"left_out": True}
             continue
         try:
             data, changed = _content(medium, shrink=not whole)
@@ -187,13 +161,14 @@ def embed(media: Sequence[Medium], runs: Sequence[Run], labels: Sequence[Labels]
         text = data if isinstance(data, str) else base64.b64encode(data).decode()
         size = len(text) + len(changed.get("poster", ""))
         if size > budget:
-            left_out.append(medium)
+            about[medium.key] = {"left_out": True}
             if size < 100_000:  # hardly anything else will fit; do not try it all
                 budget = 0
             continue
         budget -= size
-        texts[medium.key], about[medium.key] = text, changed
-    return Embedded(texts, about, left_out, problems)
+        about[medium.key] = changed | {"embed": f"m{len(texts)}"}
+        texts[f"m{len(texts)}"] = text
+    return texts, about
 
 
 def _text_size(medium: Medium) -> int:
@@ -204,16 +179,14 @@ def _text_size(medium: Medium) -> int:
     return size if medium.kind == "tsne" else size * 4 // 3 + 4  # base64
 
 
-def _by_importance(media: Sequence[Medium], runs: Sequence[Run], labels: Sequence[Labels]) -> Iterable[Medium]:
+def _by_importance(media: Sequence[Medium], runs: Sequence[Mapping[str, Any]]) -> Iterable[Medium]:
     """One of each kind from the best run of each task, method and distraction first; then the others."""
-    alike: dict[tuple[str, ...], list[Run]] = defaultdict(list)
-    for run, label in zip(runs, labels, strict=True):
-        alike[run.task, *label].append(run)
-    place = {
-        run_id(run): rank
-        for same in alike.values()
-        for rank, run in enumerate(sorted(same, key=final_return, reverse=True))
-    }
+    place: dict[str, int] = {}  # of each run among those alike
+    alike: dict[tuple[str, ...], int] = defaultdict(int)
+    for run in sorted(runs, key=final_return, reverse=True):
+        same = run["task"], run["method"], run["distraction"]
+        place[run["id"]] = alike[same]
+        alike[same] += 1
     kinds = ("film", "gallery", "tsne", "frames", "saliency", "assignments")
     count: dict[tuple[str, str], int] = defaultdict(int)
     order = []
@@ -226,15 +199,14 @@ def _by_importance(media: Sequence[Medium], runs: Sequence[Run], labels: Sequenc
     return [medium for *_, medium in sorted(order, key=lambda entry: entry[:2])]
 
 
-def _content(medium: Medium, shrink: bool) -> tuple[bytes | str, About]:
+def _content(medium: Medium, shrink: bool) -> tuple[bytes | str, dict[str, Any]]:
     """The bytes of a medium (JSON for an embedding), and what else the page must know."""
     if medium.kind == "tsne":
         return read_embedding(medium.read()), {}
     if medium.kind == "film":
         data = medium.read()
-        about: About = {}
-        if (still := poster(data)) is not None:
-            about["poster"] = f"data:{POSTER_TYPE};base64,{base64.b64encode(still).decode()}"
+        still = poster(data)
+        about = {} if still is None else {"poster": f"data:{POSTER_TYPE};base64,{base64.b64encode(still).decode()}"}
         return shrink_film(data) if shrink and len(data) > _SMALL_FILM else data, about
     if medium.type == TYPES[".svg"]:
         return medium.read(), {}
@@ -254,8 +226,7 @@ def poster(film: bytes) -> bytes | None:
     except (av.FFmpegError, IndexError, StopIteration, ValueError, AttributeError):  # the last: no decoder for it
         return None
     output = io.BytesIO()
-    scale = min(1.0, _POSTER_WIDTH / picture.width)
-    picture = picture.resize((max(1, round(picture.width * scale)), max(1, round(picture.height * scale))))
+    picture.thumbnail((_POSTER_WIDTH, picture.height), reducing_gap=None)
     picture.save(output, "WEBP", quality=60, method=2)
     return output.getvalue()
 
@@ -282,7 +253,7 @@ def shrink_film(data: bytes) -> bytes:
     return small if len(small) < len(data) else data
 
 
-def _picture(medium: Medium, shrink: bool) -> tuple[bytes, About]:
+def _picture(medium: Medium, shrink: bool) -> tuple[bytes, dict[str, Any]]:
     from PIL import Image
 
     data = medium.read()
@@ -293,7 +264,7 @@ def _picture(medium: Medium, shrink: bool) -> tuple[bytes, About]:
             image.load()  # fails here, not in the page, if the picture is half-written
             if not shrink:
                 return data, {}
-            changed: About = {"type": "image/webp"}
+            changed: dict[str, Any] = {"type": "image/webp"}
             if medium.kind == "frames":
                 about = medium.about
                 scale = min(1.0, _FRAME / max(about["width"], about["height"]))

@@ -9,12 +9,10 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from cbm import __version__
 from cbm.report.data import page_data, run_data
 from cbm.report.media import Medium, embed, media_of
 from cbm.runs.labels import label_runs
@@ -32,7 +30,7 @@ class Written:
 
     path: Path
     size: int
-    left_out: Sequence[Medium]
+    left_out: int  # films and pictures that did not fit
     problems: Sequence[Problem]
 
 
@@ -40,34 +38,21 @@ def write_page(loaded: Loaded, path: Path, title: str, budget: int) -> Written:
     """Write the page of these runs to a file of at most about `budget` bytes."""
     problems = list(loaded.problems)
     shown = show_each(loaded.runs, problems, run_data)
-    labels = label_runs([run for run, _, _ in shown])
-    runs = [data for _, data, _ in shown]
-    everything = [medium for _, _, media in shown for medium in media]
-    embedded = embed(everything, [run for run, _, _ in shown], labels, budget - len(to_json(runs)) - 250_000)
-    problems += embedded.problems
-    places = {key: f"m{index}" for index, key in enumerate(embedded.texts)}
-    left_out = {medium.key for medium in embedded.left_out}
-    for _, run, found in shown:
-        run["media"] = [
-            {**medium.describe(), **embedded.about[medium.key], "embed": places[medium.key]}
-            if medium.key in places
-            else medium.describe() | {"left_out": True}
-            for medium in found
-            if medium.key in places or medium.key in left_out
-        ]
-    data = page_data(runs, labels, problems, **about(title, live=False))
-    blocks = [
-        f'<script type="text/plain" id="{places[key]}">{_escape(text)}</script>' for key, text in embedded.texts.items()
-    ]
-    encoded = assemble(data, blocks).encode()
+    runs = [run for run, _ in shown]
+    media = [medium for _, found in shown for medium in found]
+    texts, about = embed(media, runs, budget - len(to_json(runs)) - 250_000, problems)
+    for run, found in shown:
+        run["media"] = [medium.describe() | about[medium.key] for medium in found if medium.key in about]
+    blocks = [f'<script type="text/plain" id="{place}">{_escape(text)}</script>' for place, text in texts.items()]
+    encoded = assemble(page_data(title, runs, problems, live=False), blocks).encode()
     write_whole(path, encoded)
-    return Written(path, len(encoded), embedded.left_out, problems)
+    return Written(path, len(encoded), sum("left_out" in each for each in about.values()), problems)
 
 
 def show_each(
     runs: Sequence[Run], problems: list[Problem], numbers: Callable[[Run], dict[str, Any]]
-) -> list[tuple[Run, dict[str, Any], list[Medium]]]:
-    """The runs with their numbers and media. A run whose files cannot be shown is left out and reported."""
+) -> list[tuple[dict[str, Any], list[Medium]]]:
+    """The numbers of each run, with its labels, and its media. A run that cannot be shown is left out and reported."""
     shown = []
     for run in runs:
         try:
@@ -79,12 +64,8 @@ def show_each(
             problems.append(Problem(run.path, f"skipped: it cannot be shown ({type(error).__name__}: {error})"))
         else:
             shown.append((run, data, media))
-    return shown
-
-
-def about(title: str, live: bool) -> dict[str, Any]:
-    made = datetime.now(UTC).isoformat(timespec="seconds")
-    return {"title": title, "version": __version__, "made": made, "live": live}
+    labels = label_runs([run for run, _, _ in shown])
+    return [(data | label._asdict(), media) for (_, data, media), label in zip(shown, labels, strict=True)]
 
 
 def assemble(data: Mapping[str, Any], blocks: Sequence[str] = ()) -> str:
@@ -114,7 +95,5 @@ def _checksum(text: str) -> str:
 def count_states(runs: Sequence[Run]) -> str:
     """`5 runs: 4 complete, 1 running`."""
     found = Counter(run.status.state for run in runs)
-    states = ", ".join(
-        f"{found[state]} {state}" for state in ("complete", "running", "stopped", "failed") if found[state]
-    )
-    return f"{len(runs)} run{'s' * (len(runs) != 1)}: {states}" if runs else "no runs"
+    states = [f"{found[state]} {state}" for state in ("complete", "running", "stopped", "failed") if found[state]]
+    return f"{len(runs)} run{'s' * (len(runs) != 1)}: {', '.join(states)}"

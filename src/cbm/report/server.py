@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import threading
 import time
@@ -15,14 +14,12 @@ from typing import Any, ClassVar
 from urllib.parse import quote, unquote, urlsplit
 
 from cbm.errors import CBMError
-from cbm.report.data import page_data, run_data, run_id
+from cbm.report.data import page_data, run_data
 from cbm.report.media import POSTER_TYPE, TYPES, Medium, poster, read_embedding
-from cbm.report.page import about, assemble, show_each, to_json
-from cbm.runs.labels import label_runs
+from cbm.report.page import assemble, show_each, to_json
 from cbm.runs.read import Problem, Run, load_runs
 
 _PAUSE = 1.5  # seconds during which an answer is reused without looking at the disk
-_CHUNK = 1 << 18
 
 
 class LiveData:
@@ -30,7 +27,7 @@ class LiveData:
 
     def __init__(self, paths: Sequence[Path], title: str) -> None:
         self._paths, self._title = paths, title
-        self._known: dict[str, tuple[Run, dict[str, Any]]] = {}
+        self._known: dict[Path, tuple[Run, dict[str, Any]]] = {}
         self._media: dict[str, Medium] = {}
         self._lock = threading.Lock()
         self._asked = -1e9
@@ -53,26 +50,17 @@ class LiveData:
     def _look(self) -> dict[str, Any]:
         loaded = load_runs(self._paths)
         problems = list(loaded.problems)
-        shown = show_each(loaded.runs, problems, self._run)
-        runs = [data | {"media": [_described(medium) for medium in media]} for _, data, media in shown]
-        self._media = {medium.key: medium for _, _, media in shown for medium in media}
-        here = {run_id(run) for run in loaded.runs}
-        self._known = {own: known for own, known in self._known.items() if own in here}
-        told = about(self._title, live=True) | {"made": None}  # the same bytes as long as nothing changes
-        return page_data(runs, label_runs([run for run, _, _ in shown]), problems, **told)
+        known, self._known = self._known, {}
 
-    def _run(self, run: Run) -> dict[str, Any]:
-        own = run_id(run)
-        old = self._known.get(own)
-        if old is None or not _same(old[0], run):
-            self._known[own] = (run, run_data(run))
-        return self._known[own][1]
+        def numbers(run: Run) -> dict[str, Any]:
+            old, data = known.get(run.path, (None, {}))
+            self._known[run.path] = run, data if old == run else run_data(run)
+            return self._known[run.path][1]
 
-
-def _same(old: Run, new: Run) -> bool:
-    """Whether nothing has changed: for an unchanged file, the reader returns the very same lines."""
-    lines = all(getattr(old, name) is getattr(new, name) for name in ("evals", "metrics", "analysis", "timings"))
-    return lines and (old.status, old.name, old.config) == (new.status, new.name, new.config)
+        shown = show_each(loaded.runs, problems, numbers)
+        self._media = {medium.key: medium for _, media in shown for medium in media}
+        runs = [run | {"media": [_described(medium) for medium in media]} for run, media in shown]
+        return page_data(self._title, runs, problems, live=True)
 
 
 def _described(medium: Medium) -> dict[str, Any]:
@@ -125,16 +113,15 @@ class Handler(BaseHTTPRequestHandler):
             self._head(HTTPStatus.FORBIDDEN, {})
             return
         path = unquote(urlsplit(self.path).path)
+        kind, _, key = path[1:].partition("/")
         try:
             if path == "/":
                 page = assemble({"live": True}).encode()
                 self._send(page, "text/html; charset=utf-8", {"Cache-Control": "no-store"})
             elif path == "/data.json":
                 self._numbers()
-            elif path.startswith("/media/") and (medium := self.server.board.medium(path[7:])) is not None:
-                self._medium(medium)
-            elif path.startswith("/poster/") and (medium := self.server.board.medium(path[8:])) is not None:
-                self._poster(medium)
+            elif kind in ("media", "poster") and (medium := self.server.board.medium(key)) is not None:
+                self._file(medium, still=kind == "poster")
             else:
                 self._head(HTTPStatus.NOT_FOUND, {})
         except (BrokenPipeError, ConnectionResetError):  # the browser went away
@@ -150,58 +137,36 @@ class Handler(BaseHTTPRequestHandler):
         else:
             self._send(text.encode(), "application/json", headers)
 
-    def _poster(self, film: Medium) -> None:
+    def _file(self, medium: Medium, still: bool) -> None:
+        """A medium, or the still of a film: all of it, or the range that the browser asks for."""
         try:
-            picture = poster(film.read()) if film.kind == "film" else None
-        except OSError:
-            picture = None
-        if picture is None:
-            self._head(HTTPStatus.NOT_FOUND, {})
-        else:
-            self._send(picture, POSTER_TYPE, {"Cache-Control": "private, max-age=86400"})  # the address has a version
-
-    def _medium(self, medium: Medium) -> None:
-        try:
-            if medium.kind == "tsne":
-                self._send(read_embedding(medium.read()).encode(), medium.type, {})
-            else:
-                self._file(medium)
-        except (ConnectionError, TimeoutError):
-            raise
+            content = poster(medium.read()) if still else medium.read()
+            if content is not None and medium.kind == "tsne":
+                content = read_embedding(content).encode()
         except (OSError, ValueError):
+            content = None
+        if content is None:
             self._head(HTTPStatus.NOT_FOUND, {})
+            return
+        size = len(content)
+        form = POSTER_TYPE if still else medium.type
+        fresh = "private, max-age=86400" if still else "no-cache"  # the address of a still has a version
+        headers = {"Accept-Ranges": "bytes", "Cache-Control": fresh}
+        asked = re.fullmatch(r"bytes=(\d*)-(\d*)", self.headers.get("Range", ""))
+        if not asked or not any(asked.groups()):
+            self._send(content, form, headers)
+            return
+        start, end = asked.groups()
+        first = int(start) if start else max(0, size - int(end))
+        last = min(int(end), size - 1) if start and end else size - 1
+        if first > last:
+            self._head(HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE, {"Content-Range": f"bytes */{size}"})
+            return
+        headers["Content-Range"] = f"bytes {first}-{last}/{size}"
+        self._send(content[first : last + 1], form, headers, HTTPStatus.PARTIAL_CONTENT)
 
-    def _file(self, medium: Medium) -> None:
-        with os.fdopen(medium.open(), "rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            first, last = 0, size - 1
-            headers = {"Content-Type": medium.type, "Accept-Ranges": "bytes", "Cache-Control": "no-cache"}
-            asked = re.fullmatch(r"bytes=(\d*)-(\d*)", self.headers.get("Range", ""))
-            status = HTTPStatus.OK
-            if asked and any(asked.groups()):
-                start, end = asked.groups()
-                first = int(start) if start else max(0, size - int(end))
-                last = min(int(end), size - 1) if start and end else size - 1
-                if first > last:
-                    self._head(HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE, {"Content-Range": f"bytes */{size}"})
-                    return
-                status = HTTPStatus.PARTIAL_CONTENT
-                headers["Content-Range"] = f"bytes {first}-{last}/{size}"
-            rest = last - first + 1
-            self._head(status, headers | {"Content-Length": str(rest)})
-            if self.command == "HEAD":
-                return
-            file.seek(first)
-            while rest > 0:
-                part = file.read(min(_CHUNK, rest))
-                if not part:
-                    self.close_connection = True
-                    return
-                self.wfile.write(part)
-                rest -= len(part)
-
-    def _send(self, content: bytes, kind: str, headers: dict[str, str]) -> None:
-        self._head(HTTPStatus.OK, {"Content-Type": kind, "Content-Length": str(len(content)), **headers})
+    def _send(self, content: bytes, kind: str, headers: dict[str, str], status: HTTPStatus = HTTPStatus.OK) -> None:
+        self._head(status, {"Content-Type": kind, "Content-Length": str(len(content)), **headers})
         if self.command != "HEAD":
             self.wfile.write(content)
 

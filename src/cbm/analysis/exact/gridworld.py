@@ -33,11 +33,8 @@ def make_mdp() -> MDP:
     cells = SIDE * SIDE
     places = np.stack(np.divmod(np.arange(cells), SIDE), axis=1)  # (cells, 2)
     ends = np.clip(places + MOVES[:, None], 0, SIDE - 1) @ (SIDE, 1)  # (moves, cells)
-    transition = np.zeros((len(MOVES), cells, cells))
-    for a in range(len(MOVES)):
-        for b in range(len(MOVES)):
-            share = 1.0 - SLIP if a == b else SLIP / (len(MOVES) - 1)
-            np.add.at(transition[a], (np.arange(cells), ends[b]), share)
+    share = np.where(np.eye(len(MOVES)), 1.0 - SLIP, SLIP / (len(MOVES) - 1))  # of each move, when one is chosen
+    transition = np.einsum("ab,bst->ast", share, np.eye(cells)[ends])
     reward = np.zeros((len(MOVES), cells))
     reward[:, -1] = 1.0
     return MDP(reward, transition)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +32,10 @@ class Group:
     @property
     def column(self) -> tuple[str, str]:
         return self.task, self.distraction
+
+    def has(self, split: str) -> bool:
+        """Whether all of the runs were evaluated on these videos."""
+        return all(split in run.splits for run in self.runs)
 
     def curve(self, split: str) -> tuple[np.ndarray, np.ndarray]:
         """The steps (E,) at which all runs were evaluated, and their returns (E, runs)."""
@@ -68,7 +73,7 @@ def draw_curves(groups: Sequence[Group], folder: Path, name: str) -> list[Path]:
     for line, (task, distraction) in zip(axes, columns, strict=True):
         own = [group for group in groups if group.column == (task, distraction)]
         for axis, split in zip(line, splits, strict=True):
-            shown = [group for group in own if all(split in run.splits for run in group.runs)]
+            shown = [group for group in own if group.has(split)]
             axis.set_visible(bool(shown))  # a task without videos has no unseen ones
             for group in shown:
                 rows += _draw_group(axis, group, split, methods.index(group.method))
@@ -134,12 +139,14 @@ class ScoresSoFar:
 
 def scores_so_far(groups: Sequence[Group], split: str) -> ScoresSoFar:
     """The current scores. Methods that were not run on every task are left out: they cannot be compared over all."""
-    groups = [group for group in groups if all(split in run.splits for run in group.runs)]
-    columns = list(dict.fromkeys(group.column for group in groups))
-    methods = list(dict.fromkeys(group.method for group in groups))
-    table = {(group.method, group.column): group for group in groups}
-    whole = [method for method in methods if all((method, column) in table for column in columns)]
-    curves = {key: dict(zip(*group.curve(split), strict=True)) for key, group in table.items()}
+    curves = {
+        (group.method, group.column): dict(zip(*group.curve(split), strict=True))
+        for group in groups
+        if group.has(split)
+    }
+    methods = list(dict.fromkeys(method for method, _ in curves))
+    columns = list(dict.fromkeys(column for _, column in curves))
+    whole = [method for method in methods if all((method, column) in curves for column in columns)]
     steps = {}
     for column in columns:
         shared = set.intersection(*(set(curves[method, column]) for method in whole)) if whole else None
@@ -191,13 +198,13 @@ def _draw_profiles(axis: plt.Axes, now: ScoresSoFar) -> list[list[object]]:
     levels = np.linspace(0.0, 1.05 * highest, 101)
     rows: list[list[object]] = []
     for index, (method, tasks) in enumerate(now.scores.items()):
-        share, band = scores.profile(tasks, levels), scores.profile_band(tasks, levels)
+        share, low, high = scores.estimate(tasks, partial(scores.profile, thresholds=levels))
         axis.plot(levels, share, label=method, lw=1.6, **style(index).line() | {"markevery": (3 * index, 20)})
-        if band is not None:
-            axis.fill_between(levels, *band, color=style(index).color, alpha=0.15, lw=0)
-        edges = [(None, None)] * len(levels) if band is None else zip(*map(np.ndarray.tolist, band), strict=True)
-        for level, value, edge in zip(levels.tolist(), share.tolist(), edges, strict=True):
-            rows.append(["profile", method, None, level, value, *edge, sum(map(len, tasks))])
+        if low is not None:
+            axis.fill_between(levels, low, high, color=style(index).color, alpha=0.15, lw=0)
+        none = [None] * len(levels)
+        numbers = zip(levels, share, none if low is None else low, none if low is None else high, strict=True)
+        rows += [["profile", method, None, *each, sum(map(len, tasks))] for each in numbers]
     axis.set_xlabel("return")
     axis.set_ylabel("share of runs above it")
     axis.legend()
@@ -228,7 +235,7 @@ def _draw_efficiency(axis: plt.Axes, groups: Sequence[Group], split: str, level:
     """Environment steps until an evaluation reached `level`, one marker per run; hollow if it never did."""
     methods = list(dict.fromkeys(group.method for group in groups))
     rows, names = [], []
-    for index, group in enumerate(group for group in groups if all(split in run.splits for run in group.runs)):
+    for index, group in enumerate(group for group in groups if group.has(split)):
         look = style(methods.index(group.method))
         reached = [scores.steps_to(*run.curve(split), level) for run in group.runs]
         for place, (run, step) in enumerate(zip(group.runs, reached, strict=True)):

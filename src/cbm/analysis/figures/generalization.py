@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,15 +44,17 @@ def play_unseen(run: Run, episodes: int = EPISODES) -> Generalization:
 
 def draw_generalization(tested: Sequence[Generalization], folder: Path) -> list[Path]:
     """One panel per task; ours with the spread over episodes (one run) or seeds (several), next to the paper's."""
-    places = list(dict.fromkeys((each.run.task, each.run.distraction) for each in tested))
-    tallest = max(len(_methods(tested, place)) + len(published(*place)) for place in places)
+    places: dict[tuple[str, str], dict[str, list[Generalization]]] = defaultdict(lambda: defaultdict(list))
+    for each in tested:
+        places[each.run.task, each.run.distraction][each.run.agent].append(each)
+    tallest = max(len(methods) + len(published(*place)) for place, methods in places.items())
     figure, axes = plt.subplots(
         1, len(places), figsize=(6.4 * len(places), 0.55 * tallest + 1.6), squeeze=False, layout="constrained"
     )
     rows: list[list[object]] = []
-    for axis, (task, distraction) in zip(axes[0], places, strict=True):
+    for axis, ((task, distraction), methods) in zip(axes[0], places.items(), strict=True):
         names = []
-        for index, (agent, own) in enumerate(_methods(tested, (task, distraction)).items()):
+        for index, (agent, own) in enumerate(methods.items()):
             steps = "/".join(dict.fromkeys(thousands(each.env_step) for each in own))
             names.append(f"{agent}, ours\n{len(own)} seed{'s' * (len(own) > 1)}, {steps} steps")
             for split, aside, filled in (("train", -0.14, False), ("unseen", 0.14, True)):
@@ -77,14 +80,6 @@ def draw_generalization(tested: Sequence[Generalization], folder: Path) -> list[
         axis.set_title(f"{task}, {distraction}. Filled: unseen videos, hollow: training videos")
     header = ("source", "agent", "task", "distraction", "split", "mean", "std", "std_over", "seeds", "episodes")
     return save(figure, folder, "generalization", (*header, "different_videos", "env_steps"), rows)
-
-
-def _methods(tested: Sequence[Generalization], place: tuple[str, str]) -> dict[str, list[Generalization]]:
-    found: dict[str, list[Generalization]] = {}
-    for each in tested:
-        if (each.run.task, each.run.distraction) == place:
-            found.setdefault(each.run.agent, []).append(each)
-    return found
 
 
 def spread(returns: Sequence[Sequence[float]]) -> tuple[float, float, str]:

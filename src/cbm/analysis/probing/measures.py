@@ -92,26 +92,25 @@ def standardised(state: np.ndarray) -> np.ndarray:
 
 def same_cluster(labels: np.ndarray, moment: np.ndarray) -> float | None:
     """How often two pictures of one physical moment with different backgrounds fall into the same cluster."""
-    pairs = _pairs(moment)
-    return None if pairs is None else float((labels[pairs[0]] == labels[pairs[1]]).mean())
+    first, second = _pairs(moment)
+    return float((labels[first] == labels[second]).mean()) if len(first) else None
 
 
 def distraction_ratio(z: np.ndarray, moment: np.ndarray) -> float | None:
     """How far the background moves a latent: mean squared distance between pictures of one moment, divided by that
     between any two. At 0 the background does not matter; at 1 nothing else does."""
-    pairs = _pairs(moment)
+    first, second = _pairs(moment)
     spread = 2.0 * z.var(axis=0).sum()
-    if pairs is None or spread == 0.0:
+    if not len(first) or spread == 0.0:
         return None
-    return float(np.square(z[pairs[0]] - z[pairs[1]]).sum(axis=1).mean() / spread)
+    return float(np.square(z[first] - z[second]).sum(axis=1).mean() / spread)
 
 
-def _pairs(moment: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-    """All pairs of different observations of one moment."""
+def _pairs(moment: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """All pairs of different observations of one moment, moment by moment."""
     order = np.argsort(moment, kind="stable")
-    groups = np.split(order, np.flatnonzero(np.diff(moment[order])) + 1)
-    pairs = [(a, b) for group in groups for i, a in enumerate(group) for b in group[i + 1 :]]
-    return (np.array([a for a, _ in pairs]), np.array([b for _, b in pairs])) if pairs else None
+    first, second = np.triu(moment[order, None] == moment[order], k=1).nonzero()
+    return order[first], order[second]
 
 
 def background_accuracy(z: np.ndarray, probe: Probe) -> float | None:

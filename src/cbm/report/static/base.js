@@ -20,13 +20,14 @@ function set_up(node, props = {}, ...children) {
 const unique = (values) => [...new Set(values)];
 const text_order = (a, b) => String(a).localeCompare(String(b), "en", { numeric: true });
 
+/** The lowest and the highest of some values; those that are no numbers do not count. */
+const extent = (values) => {
+  const known = values.filter(Number.isFinite);
+  return [known.reduce((a, b) => Math.min(a, b), Infinity), known.reduce((a, b) => Math.max(a, b), -Infinity)];
+};
+
 /** 12000 -> "12K". */
-function steps_text(value) {
-  const size = Math.abs(value);
-  if (size >= 1e6) return `${+(value / 1e6).toPrecision(4)}M`;
-  if (size >= 1e3) return `${+(value / 1e3).toPrecision(4)}K`;
-  return String(+value.toPrecision(4));
-}
+const steps_text = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 4 }).format;
 
 function number_text(value) {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";
@@ -43,18 +44,15 @@ const split_text = (split) => ({ train: "training videos", unseen: "unseen video
 const setting_text = (value) =>
   value === undefined ? "not set" : typeof value === "string" ? value : JSON.stringify(value).replaceAll(",", ", ");
 
-const made_urls = new Map();
-
 /** Where an img or a video finds a medium: an address of the server, or a blob from the page itself. */
 function media_url(medium) {
-  if (medium.url) return medium.url;
-  if (!made_urls.has(medium.embed)) {
+  if (!medium.url) {
     const packed = atob($(medium.embed).textContent);
     const bytes = new Uint8Array(packed.length);
     for (let i = 0; i < packed.length; i += 1) bytes[i] = packed.charCodeAt(i);
-    made_urls.set(medium.embed, URL.createObjectURL(new Blob([bytes], { type: medium.type })));
+    medium.url = URL.createObjectURL(new Blob([bytes], { type: medium.type }));
   }
-  return made_urls.get(medium.embed);
+  return medium.url;
 }
 
 /** A medium that is JSON. */

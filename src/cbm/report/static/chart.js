@@ -84,7 +84,7 @@ class Chart {
   /** From the first to the last step of anything that is shown. */
   full() {
     const steps = this.data.flatMap((panel) => panel.lines.flatMap((line) => [line.steps[0], line.steps.at(-1)]));
-    const [low, high] = [Math.min(...steps), Math.max(...steps)];
+    const [low, high] = extent(steps);
     return high > low ? [low, high] : [low - 1, low + 1];
   }
 
@@ -153,22 +153,14 @@ class Panel {
   }
 
   natural_y(x) {
-    let [low, high] = [Infinity, -Infinity];
-    const take = (value) => {
-      if (!Number.isFinite(value)) return; // as null is
-      low = Math.min(low, value);
-      high = Math.max(high, value);
-    };
+    const values = this.data.rules.map((rule) => rule.value);
     for (const line of this.data.scale ?? this.data.lines) {
       line.steps.forEach((step, i) => {
-        if (step < x[0] || step > x[1]) return;
-        take(line.values[i]);
-        take(line.low?.[i]);
-        take(line.high?.[i]);
+        if (step >= x[0] && step <= x[1]) values.push(line.values[i], line.low?.[i], line.high?.[i]);
       });
-      for (const end of x) take(value_at(line, end));
+      values.push(...x.map((end) => value_at(line, end)));
     }
-    for (const rule of this.data.rules) take(rule.value);
+    let [low, high] = extent(values);
     if (!Number.isFinite(low)) return [0, 1];
     if (this.data.zero && low > 0 && !this.chart.x) low = 0;
     const space = (high - low || Math.abs(high) || 1) * 0.06;
@@ -259,56 +251,49 @@ class Panel {
     } catch {
       // the pointer is gone already
     }
-    const { x } = this.scale;
-    this.start = this.pointers.size === 1 ? { at: this.place(event), x } : null;
-    this.spread = this.pointers.size === 2 ? { x, ...this.fingers() } : null;
+    const { middle, apart } = this.fingers();
+    const [low, high] = this.scale.x;
+    this.start = { at: this.place(event), step: this.scale.to_x(middle), spread: (high - low) * apart };
   }
 
-  /** How far apart two fingers are, and the middle between them. */
+  /** The middle between the fingers, and how far apart they are; a single one keeps its distance. */
   fingers() {
-    const [a, b] = [...this.pointers.values()].map(([px]) => px);
-    return { apart: Math.max(8, Math.abs(a - b)), middle: (a + b) / 2 };
+    const [low, high] = extent([...this.pointers.values()].map(([px]) => px));
+    return { middle: (low + high) / 2, apart: Math.max(8, high - low) };
   }
 
   move(event) {
     const at = this.place(event);
     if (this.pointers.has(event.pointerId)) this.pointers.set(event.pointerId, at);
-    const { left, right } = this.box;
-    if (this.spread) {
-      const { x, apart, middle } = this.spread;
-      const now = this.fingers();
-      const anchor = x[0] + ((middle - left) / (right - left)) * (x[1] - x[0]);
-      const size = ((x[1] - x[0]) * apart) / now.apart;
-      const share = (now.middle - left) / (right - left);
-      this.chart.zoom_x(anchor - share * size, anchor + (1 - share) * size);
-      this.chart.zoomed_now();
-      return;
-    }
     if (this.start && event.pointerType === "mouse") this.select(at);
-    else if (this.start && this.chart.x) {
-      const moved = ((this.start.at[0] - at[0]) / (right - left)) * (this.start.x[1] - this.start.x[0]);
-      this.chart.zoom_x(this.start.x[0] + moved, this.start.x[1] + moved);
-      this.chart.zoomed_now();
-    }
-    this.show_tip(at);
+    else if (this.start && (this.chart.x || this.pointers.size > 1)) this.drag();
+    if (this.pointers.size < 2) this.show_tip(at);
+  }
+
+  /** What was under the fingers stays under them. */
+  drag() {
+    const { middle, apart } = this.fingers();
+    const { left, right } = this.box;
+    const size = this.start.spread / apart;
+    const low = this.start.step - ((middle - left) / (right - left)) * size;
+    this.chart.zoom_x(low, low + size);
+    this.chart.zoomed_now();
   }
 
   /** The rectangle that the user draws with a mouse. A nearly flat one means the whole height. */
   select(at) {
     const { left, right, top, bottom } = this.box;
-    const inside = (value, low, high) => Math.min(high, Math.max(low, value));
-    const [ax, bx] = [this.start.at[0], at[0]].map((value) => inside(value, left, right)).sort((a, b) => a - b);
-    const [ay, by] = [this.start.at[1], at[1]].map((value) => inside(value, top, bottom)).sort((a, b) => a - b);
-    const flat = by - ay < 20;
-    this.chosen = bx - ax < 6 ? null : { x: [ax, bx], y: flat ? null : [ay, by] };
-    const { x, y } = this.chosen ?? { x: [0, 0], y: [0, 0] };
-    const rows = y ?? [top, bottom];
-    set_up(this.selection, { x: x[0], y: rows[0], width: x[1] - x[0], height: rows[1] - rows[0] });
+    const span = (axis, low, high) => extent([this.start.at[axis], at[axis]].map((value) => Math.min(high, Math.max(low, value))));
+    const x = span(0, left, right);
+    const y = span(1, top, bottom);
+    const flat = y[1] - y[0] < 20;
+    this.chosen = x[1] - x[0] < 6 ? null : { x, y: flat ? null : y };
+    const [low, high] = flat ? [top, bottom] : y;
+    set_up(this.selection, { x: x[0], y: low, width: this.chosen ? x[1] - x[0] : 0, height: high - low });
   }
 
   up(event) {
     this.pointers.delete(event.pointerId);
-    this.spread = null;
     if (this.chosen) {
       const { to_x, to_y } = this.scale;
       const { x, y } = this.chosen;

@@ -31,14 +31,16 @@ function take(data) {
   page.data = data;
   page.runs = data.runs;
   page.combined.clear();
-  for (const run of page.runs) run.analysed = run.series.find((series) => "ch_index" in series.values || "state_r2" in series.values) ?? null;
+  for (const run of page.runs) {
+    run.analysed = run.series.find((series) => "ch_index" in series.values || "state_r2" in series.values) ?? null;
+    for (const medium of run.media) medium.run = run;
+  }
   page.methods = unique(page.runs.map((run) => run.method)).sort(text_order);
   page.distractions = unique(page.runs.map((run) => run.distraction));
   document.title = `${data.title} – CBM-RL`;
   $("title").textContent = data.title;
   const made = data.made ? `made ${data.made.slice(0, 16).replace("T", " ")} UTC` : "live";
   $("made").textContent = `${made}, cbm-rl ${data.version}`;
-  build_filters();
   filtered();
 }
 
@@ -46,7 +48,7 @@ function filtered() {
   // No run has a `split`: that filter hides panels and rows, not runs.
   page.shown = page.runs.filter((run) => FILTERS.every(([key]) => !page.filters[key].has(run[key])));
   show_states();
-  for (const filter of Object.values(filter_nodes)) filter.refresh();
+  for (const filter of filters) filter.update();
   const [curves, final, ...below] = sections;
   curves.update();
   final.update();
@@ -74,8 +76,6 @@ function show_states() {
   if (focused >= 0) $("states").children[focused]?.focus();
 }
 
-const filter_nodes = {};
-
 /** One filter: a button that opens a list of boxes. */
 class Filter {
   constructor(key, title) {
@@ -85,10 +85,7 @@ class Filter {
     this.list = el("div", { class: "choices" });
     const all = el("button", { type: "button", class: "small", onclick: () => this.only(this.values) }, "all");
     const none = el("button", { type: "button", class: "small", onclick: () => this.only([]) }, "none");
-    this.root = el("details", { class: "filter", "data-filter": key }, this.summary, el("div", { class: "popup", role: "group", "aria-label": title }, el("div", { class: "tools" }, all, none), this.list));
-    this.root.addEventListener("toggle", () => {
-      if (this.root.open) for (const other of Object.values(filter_nodes)) if (other !== this) other.root.open = false;
-    });
+    this.root = el("details", { class: "filter", name: "filter", "data-filter": key }, this.summary, el("div", { class: "popup", role: "group", "aria-label": title }, el("div", { class: "tools" }, all, none), this.list));
     this.root.addEventListener("keydown", (event) => {
       if (event.key !== "Escape") return;
       this.root.open = false;
@@ -96,11 +93,12 @@ class Filter {
     });
   }
 
-  set(values) {
-    this.values = values;
-    const text = JSON.stringify(values);
-    if (this.text !== text) {
-      this.text = text;
+  /** Shows the values that there are now, and which of them the reader has hidden. */
+  update() {
+    const found = page.runs.flatMap((run) => (this.key === "split" ? Object.keys(run.returns) : run[this.key]));
+    const values = unique(found).sort(text_order);
+    if (JSON.stringify(this.values) !== JSON.stringify(values)) {
+      this.values = values;
       this.boxes = values.map((value) => {
         const box = el("input", { type: "checkbox", onchange: () => page.toggle(this.key, value) });
         const only = el("button", { type: "button", class: "small", "aria-label": `only ${value}`, onclick: () => this.only([value]) }, "only");
@@ -110,6 +108,12 @@ class Filter {
       this.list.replaceChildren(...this.boxes.map((one) => one.row));
     }
     this.root.hidden = values.length < 2;
+    const out = page.filters[this.key];
+    for (const { box, value } of this.boxes) box.checked = !out.has(value);
+    const kept = values.filter((value) => !out.has(value));
+    const what = kept.length === values.length ? "all" : kept.length === 1 ? this.name(kept[0]) : `${kept.length} of ${values.length}`;
+    this.summary.textContent = `${this.title}: ${what}`;
+    this.root.classList.toggle("active", kept.length < values.length);
   }
 
   name(value) {
@@ -120,34 +124,13 @@ class Filter {
     page.filters[this.key] = new Set(this.values.filter((value) => !values.includes(value)));
     filtered();
   }
-
-  refresh() {
-    const out = page.filters[this.key];
-    for (const { box, value } of this.boxes) box.checked = !out.has(value);
-    const kept = this.values.filter((value) => !out.has(value));
-    const what = kept.length === this.values.length ? "all" : kept.length === 1 ? this.name(kept[0]) : `${kept.length} of ${this.values.length}`;
-    this.summary.textContent = `${this.title}: ${what}`;
-    this.root.classList.toggle("active", kept.length < this.values.length);
-  }
-}
-
-function build_filters() {
-  for (const [key, title] of FILTERS) {
-    if (!filter_nodes[key]) {
-      filter_nodes[key] = new Filter(key, title);
-      $("filters").append(filter_nodes[key].root);
-    }
-    const found = page.runs.flatMap((run) => (key === "split" ? Object.keys(run.returns) : run[key]));
-    filter_nodes[key].set(unique(found).sort(text_order));
-  }
 }
 
 const THEMES = { auto: "◐ auto", light: "☀ light", dark: "☾ dark" };
 
 function set_theme(theme) {
-  if (theme === "auto") delete document.documentElement.dataset.theme;
-  else document.documentElement.dataset.theme = theme;
-  set_up($("theme"), { "aria-label": `Colours: ${theme}. Change`, "data-now": theme }).textContent = THEMES[theme];
+  document.documentElement.dataset.theme = theme;
+  set_up($("theme"), { "aria-label": `Colours: ${theme}. Change` }).textContent = THEMES[theme];
   try {
     localStorage.setItem("cbm-theme", theme);
   } catch {
@@ -193,13 +176,15 @@ async function follow() {
 
 document.querySelector("main").append(...SECTIONS.map(([id]) => el("section", { id })));
 const sections = SECTIONS.map(([, , Section]) => new Section());
+const filters = FILTERS.map(([key, title]) => new Filter(key, title));
+$("filters").append(...filters.map((filter) => filter.root));
 set_theme(remembered_theme());
 $("theme").addEventListener("click", () => {
   const names = Object.keys(THEMES);
-  set_theme(names[(names.indexOf($("theme").dataset.now) + 1) % names.length]);
+  set_theme(names[(names.indexOf(document.documentElement.dataset.theme) + 1) % names.length]);
 });
 document.addEventListener("click", (event) => {
-  for (const filter of Object.values(filter_nodes)) if (!filter.root.contains(event.target)) filter.root.open = false;
+  for (const filter of filters) if (!filter.root.contains(event.target)) filter.root.open = false;
 });
 
 const first = JSON.parse($("data").textContent);

@@ -21,13 +21,12 @@ function chooser(name, on_change) {
     if (select.dataset.choices === text) return;
     const before = select.dataset.choices === undefined ? null : select.value;
     select.dataset.choices = text;
-    const groups = unique(choices.map((choice) => choice.group ?? ""));
-    select.replaceChildren(
-      ...groups.flatMap((group) => {
-        const options = choices.filter((c) => (c.group ?? "") === group).map((c) => el("option", { value: c.value }, c.text));
-        return group ? [el("optgroup", { label: group }, ...options)] : options;
-      }),
-    );
+    const groups = Object.entries(Object.groupBy(choices, (choice) => choice.group ?? ""));
+    const nodes = groups.flatMap(([label, own]) => {
+      const options = own.map((choice) => el("option", { value: choice.value }, choice.text));
+      return label ? [el("optgroup", { label }, ...options)] : options;
+    });
+    select.replaceChildren(...nodes);
     if (choices.some((choice) => choice.value === before)) select.value = before;
   };
   return { root: el("label", { class: "choose" }, el("span", {}, name), select), select, set };
@@ -86,7 +85,7 @@ class ChartSection {
     const panels = this.panels();
     const used = unique(panels.flatMap((panel) => panel.lines.map((line) => line.method)));
     const known = page.methods.filter((method) => used.includes(method) || page.filters.method.has(method));
-    keep_legend(this.legend, known);
+    this.legend.replaceChildren(...known.map((method) => this.legend_key(method)));
     this.empty.hidden = panels.length > 0;
     this.csv.hidden = !panels.length;
     this.chart.set(panels);
@@ -99,19 +98,15 @@ class ChartSection {
         line.steps.forEach((step, i) => rows.push([panel.title, line.name, step, line.values[i], line.low?.[i], line.high?.[i], line.n?.[i]]));
     save_csv(`${this.section.id}.csv`, rows);
   }
-}
 
-function keep_legend(legend, methods) {
-  legend.replaceChildren(
-    ...methods.map((method) => {
-      const shown = !page.filters.method.has(method);
-      const toggle = () => {
-        page.toggle("method", method);
-        [...legend.children].find((node) => node.dataset.method === method)?.focus();
-      };
-      return el("button", { type: "button", class: "key", "aria-pressed": String(shown), "data-method": method, onclick: toggle }, swatch(page.look(method)), method);
-    }),
-  );
+  legend_key(method) {
+    const shown = !page.filters.method.has(method);
+    const toggle = () => {
+      page.toggle("method", method);
+      [...this.legend.children].find((node) => node.dataset.method === method)?.focus();
+    };
+    return el("button", { type: "button", class: "key", "aria-pressed": String(shown), "data-method": method, onclick: toggle }, swatch(page.look(method)), method);
+  }
 }
 
 class Curves extends ChartSection {
@@ -337,13 +332,13 @@ class Cards {
     this.update();
   }
 
-  /** Fills the grid with [{run, medium}]. */
+  /** Fills the grid with media, each on the card that `make` makes of it. */
   fill(found, make) {
     this.section.hidden = !found.length;
     const shown = found.slice(0, this.limit);
-    const nodes = shown.map(({ run, medium }) => {
-      const key = `${run.id} ${medium.kind} ${medium.name} ${medium.embed ?? medium.url}`;
-      if (!this.cards.has(key)) this.cards.set(key, make(run, medium));
+    const nodes = shown.map((medium) => {
+      const key = `${medium.run.id} ${medium.kind} ${medium.name} ${medium.embed ?? medium.url}`;
+      if (!this.cards.has(key)) this.cards.set(key, make(medium));
       return this.cards.get(key);
     });
     keep_children(this.grid, nodes);
@@ -353,14 +348,15 @@ class Cards {
 
   found(kind) {
     const order = (a, b) => text_order(page.place(a), page.place(b)) || page.methods.indexOf(a.method) - page.methods.indexOf(b.method) || a.seed - b.seed;
-    return [...page.shown].sort(order).flatMap((run) => run.media.filter((medium) => medium.kind === kind && !medium.left_out).map((medium) => ({ run, medium })));
+    const media = [...page.shown].sort(order).flatMap((run) => run.media);
+    return media.filter((medium) => medium.kind === kind && !medium.left_out);
   }
 }
 
-function card(run, medium, what) {
+function card(run, node, what) {
   const place = `${run.task}, ${distraction_text(run.distraction)}, seed ${run.seed}`;
   const words = [el("b", {}, run.method), el("br"), place, el("span", { class: "quiet" }, `, ${what}`)];
-  return el("figure", { class: "card" }, medium, el("figcaption", {}, ...words));
+  return el("figure", { class: "card" }, node, el("figcaption", {}, ...words));
 }
 
 class Films extends Cards {
@@ -372,11 +368,11 @@ class Films extends Cards {
   }
 
   update() {
-    this.fill(this.found("film"), (run, medium) => {
-      const video = el("video", { controls: true, loop: true, playsinline: true, preload: "metadata", "aria-label": `Film of ${run_text(run)}` });
+    this.fill(this.found("film"), (film) => {
+      const video = el("video", { controls: true, loop: true, playsinline: true, preload: "metadata", "aria-label": `Film of ${run_text(film.run)}` });
       video.muted = true;
-      load_when_near(video, medium);
-      return card(run, video, medium.step === undefined ? medium.name : `at ${steps_text(medium.step)} steps`);
+      load_when_near(video, film);
+      return card(film.run, video, film.step === undefined ? film.name : `at ${steps_text(film.step)} steps`);
     });
   }
 }
@@ -390,16 +386,17 @@ class Pictures extends Cards {
 
   update() {
     const found = this.found("figure");
-    const kinds = unique(found.map(({ medium }) => medium.name));
-    const caption = (name) => found.find(({ medium }) => medium.name === name).medium.caption;
-    if (found.length) this.kind.set([...kinds.map((name) => ({ value: name, text: caption(name) })), { value: "", text: "everything" }]);
+    const captions = Object.fromEntries(found.map((figure) => [figure.name, figure.caption]));
+    const kinds = Object.entries(captions).map(([value, text]) => ({ value, text }));
+    if (found.length) this.kind.set([...kinds, { value: "", text: "everything" }]);
     const wanted = this.kind.select.value;
-    const chosen = found.filter(({ medium }) => !wanted || !kinds.includes(wanted) || medium.name === wanted);
-    this.fill(chosen, (run, medium) => {
-      const image = el("img", { alt: `${medium.caption} of ${run_text(run)}`, decoding: "async" });
-      load_when_near(image, medium);
-      const open = el("button", { type: "button", class: "picture", title: "larger", onclick: () => view(image, `${medium.caption}: ${run_text(run)}`) }, image);
-      return card(run, open, medium.caption);
+    const chosen = found.filter((figure) => !(wanted in captions) || figure.name === wanted);
+    this.fill(chosen, (figure) => {
+      const text = run_text(figure.run);
+      const image = el("img", { alt: `${figure.caption} of ${text}`, decoding: "async" });
+      load_when_near(image, figure);
+      const open = el("button", { type: "button", class: "picture", title: "larger", onclick: () => view(image, `${figure.caption}: ${text}`) }, image);
+      return card(figure.run, open, figure.caption);
     });
   }
 }
@@ -542,17 +539,18 @@ class LeftOut {
 
   update() {
     const { problems } = page.data;
-    const media = page.runs.flatMap((run) => run.media.filter((medium) => medium.left_out).map((medium) => ({ run, medium })));
+    const media = page.runs.flatMap((run) => run.media).filter((medium) => medium.left_out);
     this.section.hidden = !problems.length && !media.length;
-    const unread = problems.length
-      ? [el("p", {}, `${problems.length} ${problems.length === 1 ? "thing" : "things"} could not be read. Everything else is shown.`), el("ul", { class: "problems" }, ...problems.map((problem) => el("li", {}, el("code", {}, problem.path), `: ${problem.what}`)))]
-      : [];
-    const large = media.length
-      ? [
-          el("p", {}, `${media.length} films and pictures are not in this file, to keep it small; the best run of each setting had priority. cbm watch shows all of them.`),
-          el("details", {}, el("summary", {}, "Which"), el("ul", { class: "problems" }, ...media.map(({ run, medium }) => el("li", {}, el("code", {}, run.name), `: ${medium.kind === "film" ? "film" : medium.caption ?? medium.kind} ${medium.name}`)))),
-        ]
-      : [];
-    this.holder.replaceChildren(...unread, ...large);
+    const list = (entries) => el("ul", { class: "problems" }, ...entries.map(([name, what]) => el("li", {}, el("code", {}, name), `: ${what}`)));
+    this.holder.replaceChildren();
+    if (problems.length) {
+      const count = `${problems.length} ${problems.length === 1 ? "thing" : "things"}`;
+      this.holder.append(el("p", {}, `${count} could not be read. Everything else is shown.`), list(problems.map(({ path, what }) => [path, what])));
+    }
+    if (media.length) {
+      const names = media.map((medium) => [medium.run.name, `${medium.caption ?? medium.kind} ${medium.name}`]);
+      const why = "are not in this file, to keep it small; the best run of each setting had priority. cbm watch shows all of them.";
+      this.holder.append(el("p", {}, `${media.length} films and pictures ${why}`), el("details", {}, el("summary", {}, "Which"), list(names)));
+    }
   }
 }

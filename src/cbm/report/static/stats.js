@@ -45,18 +45,10 @@ function bootstrap(values, centre) {
   if (n < 2) return [null, null];
   const drawn = resamples(n);
   const found = new Float64Array(RESAMPLES);
-  if (centre === mean) {
-    for (let r = 0; r < RESAMPLES; r += 1) {
-      let sum = 0;
-      for (let i = 0; i < n; i += 1) sum += values[drawn[r * n + i]];
-      found[r] = sum / n;
-    }
-  } else {
-    const sample = new Array(n);
-    for (let r = 0; r < RESAMPLES; r += 1) {
-      for (let i = 0; i < n; i += 1) sample[i] = values[drawn[r * n + i]];
-      found[r] = centre(sample);
-    }
+  const sample = new Array(n);
+  for (let r = 0; r < RESAMPLES; r += 1) {
+    for (let i = 0; i < n; i += 1) sample[i] = values[drawn[r * n + i]];
+    found[r] = centre(sample);
   }
   found.sort();
   return [found[Math.round(0.025 * (RESAMPLES - 1))], found[Math.round(0.975 * (RESAMPLES - 1))]];

@@ -34,10 +34,7 @@ class Embedding {
     const frames = run.media.find((medium) => medium.kind === "frames" && !medium.left_out);
     const source = points.embed ?? points.url;
     if (this.source !== source) {
-      this.source = source;
-      this.points = null;
-      this.picked = null;
-      this.sheet = null;
+      Object.assign(this, { source, points: null, picked: null, sheet: null });
       try {
         const found = await media_json(points);
         if (this.source !== source) return; // another run was chosen while this one was loading
@@ -50,13 +47,13 @@ class Embedding {
         image.onload = () => {
           if (this.source !== source) return;
           this.sheet = { image, ...frames };
-          this.show_frame();
+          this.show_picked();
         };
         image.src = media_url(frames);
       }
     }
     this.draw();
-    this.show_frame();
+    this.show_picked();
   }
 
   look_at(i) {
@@ -77,11 +74,10 @@ class Embedding {
     if (!width || !points) return;
     const height = Math.round(Math.min(width, 440));
     scatter.setAttribute("height", height);
-    const span = (values) => [Math.min(...values), Math.max(...values)];
-    const [x, y] = [span(points.x), span(points.y)];
+    const [x, y] = [extent(points.x), extent(points.y)];
     const fit = (value, [low, high], room) => 12 + ((value - low) / (high - low || 1)) * (room - 24);
     this.places = points.x.map((value, i) => [fit(value, x, width), height - fit(points.y[i], y, height)]);
-    this.range = this.colour === "background" ? null : span((points[this.colour] ?? []).filter((v) => v !== null));
+    this.range = this.colour === "background" ? null : extent(points[this.colour] ?? []);
     const order = points.x.map((_, i) => i).sort((a, b) => points.prototype[a] - points.prototype[b]);
     const marks = order.map((i) => {
       const { mark, ...paint } = this.look_at(i);
@@ -89,13 +85,8 @@ class Embedding {
     });
     scatter.replaceChildren(...marks, this.ring);
     scatter.setAttribute("aria-label", `t-SNE of ${points.x.length} latents of ${this.title.textContent}. Arrow keys step through them.`);
-    this.draw_ring();
+    this.show_picked();
     this.draw_legend();
-  }
-
-  draw_ring() {
-    const [x, y] = this.places[this.picked] ?? [-99, -99];
-    set_up(this.ring, { cx: x, cy: y });
   }
 
   draw_legend() {
@@ -117,19 +108,15 @@ class Embedding {
     if (!this.places) return;
     const rect = this.scatter.getBoundingClientRect();
     const [px, py] = [event.clientX - rect.left, event.clientY - rect.top];
-    let best = null;
-    let least = 24 ** 2;
-    this.places.forEach(([x, y], i) => {
-      const far = (x - px) ** 2 + (y - py) ** 2;
-      if (far < least) [best, least] = [i, far];
-    });
-    if (best !== null && best !== this.picked) this.pick(best);
+    const far = this.places.map(([x, y]) => Math.hypot(x - px, y - py));
+    const [least] = extent(far);
+    const nearest = far.indexOf(least);
+    if (least < 24 && nearest !== this.picked) this.pick(nearest);
   }
 
   pick(i) {
     this.picked = i;
-    this.draw_ring();
-    this.show_frame();
+    this.show_picked();
   }
 
   key_down(event) {
@@ -140,8 +127,11 @@ class Embedding {
     this.pick(((this.picked ?? -1) + step + count) % count);
   }
 
-  show_frame() {
+  /** A ring around the point that the reader has picked, what is known of it, and its frame. */
+  show_picked() {
     const { points, sheet, picked } = this;
+    const [x, y] = this.places?.[picked] ?? [-99, -99];
+    set_up(this.ring, { cx: x, cy: y });
     const context = this.frame.getContext("2d");
     context.clearRect(0, 0, 128, 128);
     this.frame.hidden = !sheet;
@@ -158,12 +148,11 @@ class Embedding {
       if (value !== null) known.push(`${name} ${number_text(value)}`);
     }
     this.words.textContent = known.join(", ");
-    const frame = points.frame?.[picked];
+    const frame = points.frame?.[picked] ?? null;
     this.frame.dataset.frame = frame ?? "";
-    if (!sheet || frame === null || frame === undefined || frame >= sheet.count) return;
-    const column = frame % sheet.columns;
-    const row = Math.floor(frame / sheet.columns);
+    if (!sheet || frame === null || frame >= sheet.count) return;
+    const { image, columns, width, height } = sheet;
     context.imageSmoothingEnabled = false;
-    context.drawImage(sheet.image, column * sheet.width, row * sheet.height, sheet.width, sheet.height, 0, 0, 128, 128);
+    context.drawImage(image, (frame % columns) * width, Math.floor(frame / columns) * height, width, height, 0, 0, 128, 128);
   }
 }
