@@ -13,7 +13,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from statistics import median
 
-from cbm.bench import Row, speedup
+from cbm.bench import Row, alternate, speedup
 from cbm.errors import CBMError
 from cbm.studies.define import Choice, Grid, Plan, Study, make_plan
 from cbm.studies.drive import drive
@@ -101,7 +101,7 @@ def timed(plan: Plan, root: Path, launcher: str, jobs: int, address: str | None 
     return store, seconds
 
 
-def finished_seconds(folder: Path, run: Path, rounds: int = 3) -> float:
+def finished_seconds(folder: Path, run: Path) -> float:
     """Median seconds of the command on a finished study, made of copies of one finished run."""
     folder.mkdir()
     file = folder / "many.toml"
@@ -114,11 +114,10 @@ def finished_seconds(folder: Path, run: Path, rounds: int = 3) -> float:
     for planned in make_plan(read_study(file), Choice("smoke")).runs:
         target = folder / "runs" / planned.name
         shutil.copytree(run, target, ignore=shutil.ignore_patterns("replay", "tb", ".lock"))
-    times = []
-    for _ in range(rounds + 1):  # the first resolves the plan, as the command that ran the study would have
-        start = time.perf_counter()
+
+    def look() -> None:
         result = subprocess.run(command, capture_output=True, text=True, env=environment() | {"OMP_NUM_THREADS": "1"})
-        times.append(time.perf_counter() - start)
         if f"{_FINISHED} of {_FINISHED} runs are done" not in result.stdout:
             raise CBMError(f"the finished study was not recognised as finished: {result.stdout}{result.stderr}")
-    return median(times[1:])
+
+    return alternate(look, rounds=3)[0]  # the first, not counted, resolves the plan: as the command that ran it did

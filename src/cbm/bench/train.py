@@ -7,11 +7,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from cbm.bench import Row, cost
+from cbm.bench import Row, alternate, cost
 from cbm.config import EnvConfig, RunConfig, make_config
 from cbm.config.build import resolve_machine, thread_count
 from cbm.learning import threads
@@ -60,15 +61,15 @@ def overlap_row(config: RunConfig, rounds: int, updates: int = 12) -> Row:
         keep_freed_memory()
         stack.enter_context(threads.use(thread_count(config.training.threads)))
         sides = [_Side(config, overlap, stack) for overlap in (True, False)]
-        for _ in range(rounds):
-            for side in sides:
-                side.train(updates)
-    ours, reference = (side.seconds_of(_STEPS) for side in sides)
-    rate = config.updates_per_agent_step
+        turns = alternate(*(partial(side.train, updates) for side in sides), rounds=rounds, warmup=0)
+    repeat, seed_steps, rate = config.env.action_repeat or 1, config.training.seed_steps, config.updates_per_agent_step
+    per_update = [seconds / updates for seconds in turns]  # with the steps that belong to it
+    ours, reference = (
+        seed_steps / repeat * side.seed_step + (_STEPS - seed_steps) / repeat * rate * seconds
+        for side, seconds in zip(sides, per_update, strict=True)
+    )
     what = f"seconds of {_STEPS:,} steps with overlap against without, laptop, {rate:g} updates a step"
-    details = {
-        f"seconds an update, {name}": side.round for name, side in zip(("ours", "reference"), sides, strict=True)
-    }
+    details = {"seconds an update, ours": per_update[0], "seconds an update, reference": per_update[1]}
     return cost(what, _TASK, ours, reference, "<= 0.85", details)
 
 
@@ -76,11 +77,10 @@ class _Side:
     """A run just after its seed steps, without evaluations and records."""
 
     def __init__(self, config: RunConfig, overlap: bool, stack: ExitStack) -> None:
-        self._repeat = config.env.action_repeat or 1
-        self._seed_steps = config.training.seed_steps
-        settings = replace(config.training, overlap=overlap, seed_steps=300 * self._repeat, replay_capacity=10_000)
+        seed_steps = 300 * (config.env.action_repeat or 1)
+        settings = replace(config.training, overlap=overlap, seed_steps=seed_steps, replay_capacity=10_000)
         self._config = resolve_machine(replace(config, training=settings))
-        self._clock, self._rounds = Stopwatch(), list[float]()
+        self._clock = Stopwatch()
         self._collector = Collector(self._config, self._clock)
         stack.callback(self._collector.close)
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -88,12 +88,11 @@ class _Side:
         start = time.perf_counter()
         for _ in range(299):
             self._step()
-        self._seed_step = (time.perf_counter() - start) / 299
+        self.seed_step = (time.perf_counter() - start) / 299
         self.train(3)
-        self._rounds.clear()
 
     def train(self, updates: int) -> None:
-        at, start = self._session.at, time.perf_counter()
+        at = self._session.at
         until = at.updates + updates
         while at.updates < until:
             before = at.updates
@@ -102,19 +101,9 @@ class _Side:
                 self._step()
         while self._collector.ahead:  # or they would slow down the other side
             self._step()
-        self._rounds.append((time.perf_counter() - start) / updates)
 
     def _step(self) -> None:
         self._session.store(self._collector.take(self._session.at.env_step))
-
-    @property
-    def round(self) -> float:
-        """Seconds of an update and the steps that belong to it, in the median turn."""
-        return sorted(self._rounds)[len(self._rounds) // 2]
-
-    def seconds_of(self, env_steps: int) -> float:
-        updates = (env_steps - self._seed_steps) / self._repeat * self._config.updates_per_agent_step
-        return self._seed_steps / self._repeat * self._seed_step + updates * self.round
 
 
 @dataclass(frozen=True)
@@ -200,11 +189,6 @@ def checkpoint_seconds(config: RunConfig, run: RunDir, rounds: int) -> float:
     store(_STORED - rounds * between)
     session.agent.update(session.agent.sample(session.replay, session.sampling), 0)  # Adam's moments count too
     saver.save()
-    times = []
-    for _ in range(rounds):
-        store(between)
-        start = time.perf_counter()
-        saver.save()
-        times.append(time.perf_counter() - start)
+    _, seconds = alternate(lambda: store(between), saver.save, rounds=rounds, warmup=0)
     logs.close()
-    return sorted(times)[rounds // 2]
+    return seconds
