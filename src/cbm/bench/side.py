@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from multiprocessing import get_context
@@ -82,7 +82,7 @@ class Update:
             self.learner.update(self.batch, 0)
 
 
-class Side:
+class Side(AbstractContextManager["Side"]):
     """A process that makes `PERIOD` updates whenever it is called."""
 
     def __init__(self, what: What) -> None:
@@ -102,9 +102,6 @@ class Side:
         _ = self.operations
         self._link.send("update")
         self._link.recv()  # EOFError if the process died; it has then printed why
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *error: object) -> None:
         self._link.close()

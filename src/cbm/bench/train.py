@@ -38,17 +38,16 @@ def rows(quick: bool = False, report: Callable[[str], None] = lambda part: None)
     for rate in (laptop.updates_per_agent_step, 0.25):
         report(f"steps with and without overlap, {rate} updates a step")
         yield overlap_row(make_config("drqv2+cbm", env, "laptop", overrides={"agent.updates_per_step": rate}), rounds)
+    updates = 20 if quick else 60
     with tempfile.TemporaryDirectory() as directory:
         report("a short run as in make demo")
-        share = share_of_evaluation(laptop, Path(directory) / "run", DEMO_STEPS, updates=20 if quick else 60)
+        share = share_of_evaluation(laptop, Path(directory) / "demo", DEMO_STEPS, updates)
         yield Row("share of evaluation and analysis in make demo", _TASK, share, None, None, "<= 0.15", share)
-    with tempfile.TemporaryDirectory() as directory:
         report("a short run")
-        share = share_outside_update(paper, Path(directory) / "run", updates=20 if quick else 60)
+        share = share_outside_update(paper, Path(directory) / "run", updates)
         yield Row("share of wall time outside the update", _TASK, share, None, None, "<= 0.10", share)
-    with tempfile.TemporaryDirectory() as directory:
         report(f"a checkpoint with {_STORED:,} steps in replay")
-        seconds = checkpoint_seconds(paper, RunDir(Path(directory)), rounds=2 if quick else 5)
+        seconds = checkpoint_seconds(paper, RunDir(Path(directory)), rounds)
         yield Row(f"seconds of a checkpoint, {_STORED:,} steps in replay", _TASK, seconds, None, None, "<= 2", seconds)
 
 

@@ -156,17 +156,15 @@ def draw_variants(rows: Sequence[FinalReturns], folder: Path) -> list[Path]:
     table: list[list[object]] = []
     for index, method in enumerate(dict.fromkeys(row.method for row in rows)):
         own = [row for row in rows if row.method == method and row.split == "train"]
-        places = [variant for variant in variants if any(row.variant == variant for row in own)]
-        means = [float(np.mean([row.mean for row in own if row.variant == variant])) for variant in places]
-        by_place, label = dict(zip(places, means, strict=True)), method
-        for _, kind in groupby(places, key=lambda place: place.split()[0]):  # a line joins the magnitudes of one kind
-            same = list(kind)
-            points = [variants.index(place) for place in same], [by_place[place] for place in same]
-            axis.plot(*points, label=label, **style(index).line())
+        means, label = dict[str, float](), method
+        for variant in variants:
+            if same := [row for row in own if row.variant == variant]:
+                means[variant] = float(np.mean([row.mean for row in same]))
+                table.append([method, variant, means[variant], len(same), " ".join(row.task for row in same)])
+        for _, kind in groupby(means, key=lambda variant: variant.split()[0]):  # a line joins magnitudes of one kind
+            joined = {variants.index(variant): means[variant] for variant in kind}
+            axis.plot(list(joined), list(joined.values()), label=label, **style(index).line())
             label = "_nolegend_"
-        for variant, mean in zip(places, means, strict=True):
-            tasks = [row.task for row in own if row.variant == variant]
-            table.append([method, variant, mean, len(tasks), " ".join(tasks)])
     axis.set_xticks(range(len(variants)), variants, rotation=40, ha="right")
     axis.set(ylabel="final return, mean over tasks", ylim=(0, None))
     axis.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
