@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
@@ -133,21 +134,17 @@ def costs(config: RunConfig, out: Path, updates: int) -> Costs:
     train(replace(config, training=settings), out, quiet=True)
     lines = read_lines(out / "timings.jsonl")
     warm = next(line for line in lines if line["agent_step"] >= 50 + warmup)
-    at_start, first, last, end = (line["seconds"] for line in (lines[0], warm, lines[-2], lines[-1]))
-    steps = lines[-2]["agent_step"] - warm["agent_step"]
-
-    def spent(part: str, before: dict[str, float], after: dict[str, float]) -> float:
-        return after.get(part, 0.0) - before.get(part, 0.0)
-
-    evaluation, analysis = spent("evaluate", last, end), spent("analyze", last, end)
+    # Counters, because a part that has not occurred has taken no time.
+    at_start, first, last, end = (Counter(line["seconds"]) for line in (lines[0], warm, lines[-2], lines[-1]))
+    between, after, steps = last - first, end - last, lines[-2]["agent_step"] - warm["agent_step"]
     return Costs(
-        step=spent("all", first, last) / steps,
-        update=spent("update", first, last) / steps,
+        step=between["all"] / steps,
+        update=between["update"] / steps,
         seed_step=(first["act"] + first["environment"]) / warm["agent_step"],
-        evaluation=evaluation,
-        analysis=analysis,
+        evaluation=after["evaluate"],
+        analysis=after["analyze"],
         checkpoint=last["checkpoint"],
-        first=at_start["evaluate"] - evaluation + at_start.get("analyze", 0.0) - analysis,
+        first=at_start["evaluate"] - after["evaluate"] + at_start["analyze"] - after["analyze"],
     )
 
 

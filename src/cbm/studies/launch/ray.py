@@ -34,7 +34,6 @@ except ModuleNotFoundError as error:
 
 _PACKAGES = ("cbm-rl", "torch", "mujoco", "numpy")
 _PAUSE = 0.02  # seconds between two looks at a process
-_RECOUNT = 5.0  # seconds between two looks at the nodes
 
 
 class Ray:
@@ -47,7 +46,6 @@ class Ray:
         self._resources = resources
         self._running: dict[Any, Job] = {}
         self._own: Cluster | None = None
-        self._counted, self._slots = 0.0, 0
         self._task: Any = ray.remote(num_cpus=resources.cpus, num_gpus=resources.gpus, max_retries=0)(_attempt)
 
     def __enter__(self) -> Self:
@@ -85,12 +83,8 @@ class Ray:
     @property
     def slots(self) -> int:
         """`--jobs`, or as many as the nodes that are up have room for."""
-        if self._resources.jobs:
-            return self._resources.jobs
-        if time.monotonic() - self._counted > _RECOUNT:
-            self._counted = time.monotonic()
-            self._slots = sum(room(node["Resources"], self._resources) for node in ray.nodes() if node["Alive"])
-        return self._slots
+        alive = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        return self._resources.jobs or sum(room(has, self._resources) for has in alive)
 
     def start(self, job: Job) -> None:
         self._running[self._task.remote(job, os.getpid())] = job
