@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from multiprocessing import get_context
@@ -147,13 +147,10 @@ def _serve(link: Connection, what: What) -> None:
         update()  # without the pool, because the counter sees only one thread
     count = what.threads or cores()
     torch.set_num_threads(count)
-    with threads.use(count) if what.kind == "ours" else nullcontext():
+    with suppress(EOFError), threads.use(count) if what.kind == "ours" else nullcontext():  # until the link is closed
         link.send(counter.get_total_flops())
         while True:
-            try:
-                link.recv()
-            except EOFError:
-                return
+            link.recv()
             update()
             link.send("done")
 
