@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from cbm.bench import methods
 from cbm.config import make_config
 from cbm.objectives.cbm import DynamicsConfig
-from cbm.replay import Replay
-
-
-@pytest.fixture(scope="module")
-def replay(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replay]:
-    filled = methods.episodes_of_noise(Path(tmp_path_factory.mktemp("replay")) / "replay", episodes=2)
-    yield filled
-    filled.close()
 
 
 @pytest.mark.parametrize(
@@ -29,15 +18,15 @@ def replay(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replay]:
         ("drq+cbm", 4, 1),  # the critic's second shift carries no gradient
     ],
 )
-def test_images_are_counted(replay: Replay, name: str, encoded: int, with_gradient: int) -> None:
-    work, batch = methods.Update(name, replay).effort, make_config(name, preset="laptop").agent.batch_size
-    assert (work.encoded, work.with_gradient) == (encoded * batch, with_gradient * batch)
+def test_images_are_counted(name: str, encoded: int, with_gradient: int) -> None:
+    method, batch = methods.Method(name), make_config(name, preset="laptop").agent.batch_size
+    assert (method.encoded, method.with_gradient) == (encoded * batch, with_gradient * batch)
 
 
-def test_operations_are_those_of_the_convolutions(replay: Replay, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_operations_are_those_of_the_convolutions(monkeypatch: pytest.MonkeyPatch) -> None:
     """`drqv2+dynamics` encodes one batch more than `drqv2`; beside it, its transition model is small."""
     monkeypatch.setattr(DynamicsConfig, "laptop_agent", {"batch_episodes": 4})  # no further updates of critic and actor
-    more = [methods.Update(name, replay).effort.operations for name in ("drqv2+dynamics", "drqv2")]
+    more = [methods.Method(name).operations for name in ("drqv2+dynamics", "drqv2")]
     config = make_config("drqv2", preset="laptop")
     side, channels, per_image = config.env.size, 9, 0
     for stride in config.agent.conv_strides:
@@ -48,9 +37,9 @@ def test_operations_are_those_of_the_convolutions(replay: Replay, monkeypatch: p
     assert more[0] - more[1] == pytest.approx(config.agent.batch_size * per_image, rel=0.1)
 
 
-def test_a_row_compares_time_with_arithmetic(replay: Replay) -> None:
-    reference = methods.Update("drqv2+cbm", replay)
-    row = methods.method_row("drqv2+cbm", replay, reference, rounds=1, megabytes=None)
+def test_a_row_compares_time_with_arithmetic() -> None:
+    reference = methods.Method("drqv2+cbm")
+    row = methods.method_row("drqv2+cbm", reference, rounds=1, megabytes=None)
     assert row.details is not None
     assert row.reference == pytest.approx(row.details["seconds_of_drqv2_cbm"])  # its own arithmetic
     assert row.value == pytest.approx(row.ours / row.reference)

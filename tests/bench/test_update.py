@@ -125,7 +125,7 @@ def test_replay_is_timed_and_weighed(monkeypatch: pytest.MonkeyPatch) -> None:
         clock.seconds += 0.25
         return sample(*args, **options)
 
-    monkeypatch.setattr("cbm.bench.update.perf_counter", clock)
+    monkeypatch.setattr("cbm.bench.perf_counter", clock)
     monkeypatch.setattr(Replay, "sample", slow)
     time, disk = replay_rows(size=8, rounds=1, draws=3)
     assert (time.value, time.holds) == (250.0, False)

@@ -37,7 +37,7 @@ class PlainUpdate:
         self.optimizer = Adam([p for module in learned for p in module.parameters()], lr=5e-4)
         self.actor_optimizer = Adam(agent.actor.parameters(), lr=5e-4)
 
-    def update(self, batch: Batch) -> None:
+    def update(self, batch: Batch, step: int) -> None:
         agent, size = self.agent, len(batch.obs)
         if isinstance(agent, DrQ):
             images = [batch.obs] * self.copies + [batch.next_obs] * self.copies
@@ -52,13 +52,13 @@ class PlainUpdate:
             target = agent.mean_target(batch, z_next).repeat(self.copies, 1)
         else:
             rewards = batch.n_step_reward, batch.n_step_discount
-            target = agent.target(Latents(z_now, batch.action, *rewards, z_next[size:]), 0)
+            target = agent.target(Latents(z_now, batch.action, *rewards, z_next[size:]), step)
         losses["critic"] = td_loss(agent.critic(z_now, batch.action.repeat(self.copies, 1)), target)
         self.optimizer.zero_grad()
         torch.stack([agent.weights[name] * loss for name, loss in losses.items()]).sum().backward()
         self.optimizer.step()
         if agent.updates % agent.config.actor_every == 0:
-            self.update_actor(z_first.detach())
+            self.update_actor(z_first.detach(), step)
         if agent.updates % agent.config.target_every == 0:
             soft_update(agent.target_critic.parameters(), agent.critic.parameters(), agent.config.target_rate)
         agent.updates += 1
@@ -66,10 +66,10 @@ class PlainUpdate:
     def encode(self, x: Tensor) -> Tensor:
         return self.projection(self.convs(x / 255.0 - 0.5).flatten(1))
 
-    def update_actor(self, z: Tensor) -> None:
+    def update_actor(self, z: Tensor, step: int) -> None:
         agent = self.agent
         self.actor_optimizer.zero_grad()
-        loss = agent.actor_loss(z)[0] if isinstance(agent, DrQ) else agent.actor_loss(z, 0)
+        loss = agent.actor_loss(z)[0] if isinstance(agent, DrQ) else agent.actor_loss(z, step)
         loss.backward()
         self.actor_optimizer.step()
 

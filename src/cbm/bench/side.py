@@ -11,21 +11,19 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Literal, Self, cast
+from typing import Any, Literal, Self, cast
 
 import numpy as np
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from cbm.agents import Setup, make_agent
-from cbm.agents.drq import DrQ
-from cbm.agents.drqv2 import DrQv2
 from cbm.bench.plain import PlainUpdate
 from cbm.config import make_config
 from cbm.learning import chunks, threads
@@ -58,9 +56,33 @@ class Load:
     agent: str = "drqv2+cbm"
     mixed_precision: bool = False
     batch_size: int | None = None  # None: that of the preset
+    action_dim: int = ACTION_DIM
 
 
-class Side:
+class Update:
+    """`PERIOD` updates of an agent on one batch of noise, whenever it is called."""
+
+    def __init__(self, what: Load) -> None:
+        changes: dict[str, object] = {"agent.mixed_precision": what.mixed_precision}
+        if what.batch_size is not None:
+            changes["agent.batch_size"] = what.batch_size
+        config = make_config(what.agent, preset=what.preset, overrides=changes)
+        env = config.env
+        setup = Setup((3 * env.frame_stack, env.size, env.size), what.action_dim, action_repeat=4)
+        self.agent = cast(Any, make_agent(what.agent, setup, config.agent, config.objective))
+        self.agent.updates = config.agent.first_updates  # before that, TPC trains only its model
+        self.learner = PlainUpdate(self.agent) if what.kind == "plain" else self.agent
+        with tempfile.TemporaryDirectory() as folder:
+            replay = filled_replay(Path(folder), setup.obs_shape, 2, what.action_dim)
+            self.batch = self.agent.sample(replay, np.random.default_rng(0))
+            replay.close()
+
+    def __call__(self) -> None:
+        for _ in range(PERIOD):
+            self.learner.update(self.batch, 0)
+
+
+class Side(AbstractContextManager["Side"]):
     """A process that makes `PERIOD` updates whenever it is called."""
 
     def __init__(self, what: Load) -> None:
@@ -80,9 +102,6 @@ class Side:
         _ = self.operations
         self._link.send("update")
         self._link.recv()  # EOFError if the process died; it has then printed why
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *error: object) -> None:
         self._link.close()
@@ -123,59 +142,35 @@ def _serve(link: Connection, what: Load) -> None:
         keep_freed_memory()  # as `cbm train` does
     if what.kind == "shared":
         chunks.SIZE = 64  # what one operation took at a time back then
-    update = _update(what)
+    update = _product() if what.kind == "product" else Update(what)
     with FlopCounterMode(display=False) as counter:
         update()  # without the pool, because the counter sees only one thread
     count = what.threads or cores()
     torch.set_num_threads(count)
-    with threads.use(count) if what.kind == "ours" else nullcontext():
+    with suppress(EOFError), threads.use(count) if what.kind == "ours" else nullcontext():  # until the link is closed
         link.send(counter.get_total_flops())
         while True:
-            try:
-                link.recv()
-            except EOFError:
-                return
+            link.recv()
             update()
             link.send("done")
 
 
-def _update(what: Load) -> Callable[[], None]:
-    if what.kind == "product":
-        a, b = torch.randn(2, _PRODUCT, _PRODUCT)
-        return lambda: cast(None, a @ b)
-    changes: dict[str, object] = {"agent.mixed_precision": what.mixed_precision}
-    if what.batch_size is not None:
-        changes["agent.batch_size"] = what.batch_size
-    config = make_config(what.agent, preset=what.preset, overrides=changes)
-    setup = Setup((3 * config.env.frame_stack, config.env.size, config.env.size), ACTION_DIM, action_repeat=4)
-    agent = make_agent(what.agent, setup, config.agent, config.objective)
-    with tempfile.TemporaryDirectory() as folder:
-        replay = filled_replay(Path(folder), setup.obs_shape, episodes=2)
-        batch = agent.sample(replay, np.random.default_rng(0))
-        replay.close()
-    once: Callable[[], object] = partial(agent.update, batch, 0)
-    if what.kind == "plain":
-        assert isinstance(agent, DrQ | DrQv2)
-        once = partial(PlainUpdate(agent).update, batch)
-
-    def updates() -> None:
-        for _ in range(PERIOD):
-            once()
-
-    return updates
+def _product() -> Callable[[], object]:
+    a, b = torch.randn(2, _PRODUCT, _PRODUCT)
+    return lambda: a @ b
 
 
 def filled_replay(
-    directory: Path, obs_shape: tuple[int, int, int], episodes: int, length: int = EPISODE, action_dim: int = ACTION_DIM
+    directory: Path, obs_shape: tuple[int, int, int], episodes: int, action_dim: int = ACTION_DIM
 ) -> Replay:
-    """Whole episodes of noise, `length` steps each."""
-    replay = Replay.create(directory, obs_shape, action_dim, capacity=episodes * (length + 1) + 10)
+    """Whole episodes of noise, `EPISODE` steps each."""
+    replay = Replay.create(directory, obs_shape, action_dim, capacity=episodes * (EPISODE + 1) + 10)
     generator = np.random.default_rng(0)
     frames = generator.integers(0, 256, (64, *obs_shape), dtype=np.uint8)
     for _ in range(episodes):
         replay.add_first(frames[0])
-        for step in range(1, length + 1):
+        for step in range(1, EPISODE + 1):
             action = generator.uniform(-1, 1, action_dim).astype(np.float32)
-            replay.add(action, float(generator.random()), frames[step % 64], terminal=False, truncated=step == length)
+            replay.add(action, float(generator.random()), frames[step % 64], terminal=False, truncated=step == EPISODE)
     os.sync()
     return replay

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -13,10 +12,11 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from statistics import median
 
-from cbm.bench import Row, speedup
+from cbm.bench import Row, alternate, speedup
 from cbm.errors import CBMError
 from cbm.studies.define import Choice, Grid, Plan, Study, make_plan
 from cbm.studies.drive import drive
+from cbm.studies.file import read_study
 from cbm.studies.launch import Resources, make_launcher
 from cbm.studies.store import Store
 from cbm.system.child import PYTHON, environment
@@ -48,14 +48,13 @@ def rows(quick: bool = False, report: Callable[[str], None] = lambda part: None)
                 report(f"{len(smoke.runs)} smoke runs by {_NAMES[launcher]}, turn {turn + 1}")
                 with cluster() if launcher == "cluster" else nullcontext() as address:
                     root, kind = Path(folder) / f"{launcher}-{turn}", "local" if launcher == "local" else "ray"
-                    store, needed = timed(smoke, root, kind, jobs=2, address=address)
-                    seconds[launcher].append(needed)
+                    seconds[launcher].append(timed(smoke, root, kind, jobs=2, address=address))
         what = f"overhead of Ray on {len(smoke.runs)} smoke runs, two at once, on a cluster that is up"
         yield overhead(what, seconds["cluster"], seconds["local"])
         start = median(own - up for own, up in zip(seconds["ray"], seconds["cluster"], strict=True))
         yield Row("seconds to start and stop Ray here, once per study", _TASK, start, None, None, "<= 20", start)
         report(f"a finished study of {_FINISHED} runs")
-        found = finished_seconds(Path(folder) / "finished", store.run_dir(smoke.runs[0]).root)
+        found = finished_seconds(Path(folder) / "finished", Store(root).run_dir(smoke.runs[0]).root)
         yield Row(f"seconds of `study run` on {_FINISHED} finished runs", _TASK, found, None, None, "<= 2", found)
     steps = 1_600 if quick else 4_800
     pair = make_plan(
@@ -63,9 +62,9 @@ def rows(quick: bool = False, report: Callable[[str], None] = lambda part: None)
     )
     with tempfile.TemporaryDirectory() as folder:
         report("two runs, one after the other")
-        alone = timed(pair, Path(folder) / "alone", "local", jobs=1)[1]
+        alone = timed(pair, Path(folder) / "alone", "local", jobs=1)
         report("two runs side by side")
-        together = timed(pair, Path(folder) / "together", "local", jobs=2)[1]
+        together = timed(pair, Path(folder) / "together", "local", jobs=2)
     yield speedup("throughput of two single-thread runs side by side", _TASK, together, alone, ">= 1.7")
 
 
@@ -89,36 +88,31 @@ def cluster() -> Iterator[str]:
         made.shutdown()
 
 
-def timed(plan: Plan, root: Path, launcher: str, jobs: int, address: str | None = None) -> tuple[Store, float]:
+def timed(plan: Plan, root: Path, launcher: str, jobs: int, address: str | None = None) -> float:
     """Seconds of a whole study, started from scratch."""
-    store = Store(root)
     start = time.perf_counter()
-    result = drive(plan, store, make_launcher(launcher, Resources(root, jobs=jobs, address=address)))
+    result = drive(plan, Store(root), make_launcher(launcher, Resources(root, jobs=jobs, address=address)))
     seconds = time.perf_counter() - start
     if result.count("done") < len(plan.runs):
         errors = [state.error for state in result.states.values() if state.error]
         raise CBMError(f"the benchmark's runs did not finish: {'; '.join(errors)}")
-    return store, seconds
+    return seconds
 
 
-def finished_seconds(folder: Path, run: Path, rounds: int = 3) -> float:
+def finished_seconds(folder: Path, run: Path) -> float:
     """Median seconds of the command on a finished study, made of copies of one finished run."""
     folder.mkdir()
     file = folder / "many.toml"
-    settings = "\n".join(f'"{name}" = {json.dumps(value)}' for name, value in _GRID.variants["easy"].items())
-    file.write_text(f'tasks = ["{_TASK}"]\nmethods = ["drqv2+cbm"]\n[set]\n{settings}\n[smoke]\nseeds = {_FINISHED}\n')
+    easy = 'set = { env.distraction = "easy" }'
+    file.write_text(f'tasks = ["{_TASK}"]\nmethods = ["drqv2+cbm"]\n{easy}\n[smoke]\nseeds = {_FINISHED}\n')
     command = [*PYTHON, "-m", "cbm.cli", "study", "run", str(file), "--scale", "smoke", "--root", str(folder)]
-
-    from cbm.studies.file import read_study
-
     for planned in make_plan(read_study(file), Choice("smoke")).runs:
         target = folder / "runs" / planned.name
         shutil.copytree(run, target, ignore=shutil.ignore_patterns("replay", "tb", ".lock"))
-    times = []
-    for _ in range(rounds + 1):  # the first resolves the plan, as the command that ran the study would have
-        start = time.perf_counter()
+
+    def look() -> None:
         result = subprocess.run(command, capture_output=True, text=True, env=environment() | {"OMP_NUM_THREADS": "1"})
-        times.append(time.perf_counter() - start)
         if f"{_FINISHED} of {_FINISHED} runs are done" not in result.stdout:
             raise CBMError(f"the finished study was not recognised as finished: {result.stdout}{result.stderr}")
-    return median(times[1:])
+
+    return alternate(look, rounds=3)[0]  # the first, not counted, resolves the plan: as the command that ran it did

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from cbm.bench import Row, cost
+from cbm.bench import Row, alternate, cost
 from cbm.config import EnvConfig, RunConfig, make_config
 from cbm.config.build import resolve_machine, thread_count
 from cbm.learning import threads
@@ -37,17 +39,16 @@ def rows(quick: bool = False, report: Callable[[str], None] = lambda part: None)
     for rate in (laptop.updates_per_agent_step, 0.25):
         report(f"steps with and without overlap, {rate} updates a step")
         yield overlap_row(make_config("drqv2+cbm", env, "laptop", overrides={"agent.updates_per_step": rate}), rounds)
+    updates = 20 if quick else 60
     with tempfile.TemporaryDirectory() as directory:
         report("a short run as in make demo")
-        share = share_of_evaluation(laptop, Path(directory) / "run", DEMO_STEPS, updates=20 if quick else 60)
+        share = share_of_evaluation(laptop, Path(directory) / "demo", DEMO_STEPS, updates)
         yield Row("share of evaluation and analysis in make demo", _TASK, share, None, None, "<= 0.15", share)
-    with tempfile.TemporaryDirectory() as directory:
         report("a short run")
-        share = share_outside_update(paper, Path(directory) / "run", updates=20 if quick else 60)
+        share = share_outside_update(paper, Path(directory) / "run", updates)
         yield Row("share of wall time outside the update", _TASK, share, None, None, "<= 0.10", share)
-    with tempfile.TemporaryDirectory() as directory:
         report(f"a checkpoint with {_STORED:,} steps in replay")
-        seconds = checkpoint_seconds(paper, RunDir(Path(directory)), rounds=2 if quick else 5)
+        seconds = checkpoint_seconds(paper, RunDir(Path(directory)), rounds)
         yield Row(f"seconds of a checkpoint, {_STORED:,} steps in replay", _TASK, seconds, None, None, "<= 2", seconds)
 
 
@@ -60,15 +61,15 @@ def overlap_row(config: RunConfig, rounds: int, updates: int = 12) -> Row:
         keep_freed_memory()
         stack.enter_context(threads.use(thread_count(config.training.threads)))
         sides = [_FreshRun(config, overlap, stack) for overlap in (True, False)]
-        for _ in range(rounds):
-            for side in sides:
-                side.train(updates)
-    ours, reference = (side.seconds_of(_STEPS) for side in sides)
-    rate = config.updates_per_agent_step
+        turns = alternate(*(partial(side.train, updates) for side in sides), rounds=rounds, warmup=0)
+    repeat, seed_steps, rate = config.env.action_repeat or 1, config.training.seed_steps, config.updates_per_agent_step
+    per_update = [seconds / updates for seconds in turns]  # with the steps that belong to it
+    ours, reference = (
+        seed_steps / repeat * side.seed_step + (_STEPS - seed_steps) / repeat * rate * seconds
+        for side, seconds in zip(sides, per_update, strict=True)
+    )
     what = f"seconds of {_STEPS:,} steps with overlap against without, laptop, {rate:g} updates a step"
-    details = {
-        f"seconds an update, {name}": side.round for name, side in zip(("ours", "reference"), sides, strict=True)
-    }
+    details = {"seconds an update, ours": per_update[0], "seconds an update, reference": per_update[1]}
     return cost(what, _TASK, ours, reference, "<= 0.85", details)
 
 
@@ -76,11 +77,10 @@ class _FreshRun:
     """A run just after its seed steps, without evaluations and records."""
 
     def __init__(self, config: RunConfig, overlap: bool, stack: ExitStack) -> None:
-        self._repeat = config.env.action_repeat or 1
-        self._seed_steps = config.training.seed_steps
-        settings = replace(config.training, overlap=overlap, seed_steps=300 * self._repeat, replay_capacity=10_000)
+        seed_steps = 300 * (config.env.action_repeat or 1)
+        settings = replace(config.training, overlap=overlap, seed_steps=seed_steps, replay_capacity=10_000)
         self._config = resolve_machine(replace(config, training=settings))
-        self._clock, self._rounds = Stopwatch(), list[float]()
+        self._clock = Stopwatch()
         self._collector = make_collector(self._config)
         stack.callback(self._collector.close)
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -88,12 +88,11 @@ class _FreshRun:
         start = time.perf_counter()
         for _ in range(299):
             self._step()
-        self._seed_step = (time.perf_counter() - start) / 299
+        self.seed_step = (time.perf_counter() - start) / 299
         self.train(3)
-        self._rounds.clear()
 
     def train(self, updates: int) -> None:
-        at, start = self._session.at, time.perf_counter()
+        at = self._session.at
         until = at.updates + updates
         while at.updates < until:
             before = at.updates
@@ -102,19 +101,9 @@ class _FreshRun:
                 self._step()
         while self._collector.ahead:  # or they would slow down the other side
             self._step()
-        self._rounds.append((time.perf_counter() - start) / updates)
 
     def _step(self) -> None:
         self._session.store(self._collector.take(self._session.at.env_step))
-
-    @property
-    def round(self) -> float:
-        """Seconds of an update and the steps that belong to it, in the median turn."""
-        return sorted(self._rounds)[len(self._rounds) // 2]
-
-    def seconds_of(self, env_steps: int) -> float:
-        updates = (env_steps - self._seed_steps) / self._repeat * self._config.updates_per_agent_step
-        return self._seed_steps / self._repeat * self._seed_step + updates * self.round
 
 
 @dataclass(frozen=True)
@@ -145,21 +134,17 @@ def costs(config: RunConfig, out: Path, updates: int) -> Costs:
     train(replace(config, training=settings), out, quiet=True)
     lines = read_lines(out / "timings.jsonl")
     warm = next(line for line in lines if line["agent_step"] >= 50 + warmup)
-    at_start, first, last, end = (line["seconds"] for line in (lines[0], warm, lines[-2], lines[-1]))
-    steps = lines[-2]["agent_step"] - warm["agent_step"]
-
-    def spent(part: str, before: dict[str, float], after: dict[str, float]) -> float:
-        return after.get(part, 0.0) - before.get(part, 0.0)
-
-    evaluation, analysis = spent("evaluate", last, end), spent("analyze", last, end)
+    # Counters, because a part that has not occurred has taken no time.
+    at_start, first, last, end = (Counter(line["seconds"]) for line in (lines[0], warm, lines[-2], lines[-1]))
+    between, after, steps = last - first, end - last, lines[-2]["agent_step"] - warm["agent_step"]
     return Costs(
-        step=spent("all", first, last) / steps,
-        update=spent("update", first, last) / steps,
+        step=between["all"] / steps,
+        update=between["update"] / steps,
         seed_step=(first["act"] + first["environment"]) / warm["agent_step"],
-        evaluation=evaluation,
-        analysis=analysis,
+        evaluation=after["evaluate"],
+        analysis=after["analyze"],
         checkpoint=last["checkpoint"],
-        first=at_start["evaluate"] - evaluation + at_start.get("analyze", 0.0) - analysis,
+        first=at_start["evaluate"] - after["evaluate"] + at_start["analyze"] - after["analyze"],
     )
 
 
@@ -200,11 +185,6 @@ def checkpoint_seconds(config: RunConfig, run: RunDir, rounds: int) -> float:
     store(_STORED - rounds * between)
     session.agent.update(session.agent.sample(session.replay, session.sampling), 0)  # Adam's moments count too
     saver.save()
-    times = []
-    for _ in range(rounds):
-        store(between)
-        start = time.perf_counter()
-        saver.save()
-        times.append(time.perf_counter() - start)
+    _, seconds = alternate(lambda: store(between), saver.save, rounds=rounds, warmup=0)
     logs.close()
-    return sorted(times)[rounds // 2]
+    return seconds

@@ -73,10 +73,9 @@ class _EpisodeBar(Progress):
         console = Console(stderr=True, soft_wrap=True)
         columns = (TextColumn("episodes"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         super().__init__(*columns, console=console, disable=not console.is_terminal)
-        self._task = self.add_task("", total=total)
-        self._total, self._episodes = total, episodes
-        self._before, self._played = 0, 0
-        self._begun = time.monotonic()
+        self.add_task("", total=total)
+        (self._bar,) = self.tasks
+        self._episodes, self._played, self._begun = episodes, 0, time.monotonic()
 
     def say(self, text: str) -> None:
         self.console.print(text, markup=False, highlight=False)
@@ -84,15 +83,13 @@ class _EpisodeBar(Progress):
     def done(self, cell: Cell | None, returns: list[float], fresh: bool) -> None:
         """As `play_grid` tells it."""
         self._played += fresh
-        self._before += 0 if fresh else self._episodes
-        finished = self._before + self._played
-        self.update(self._task, completed=finished)
+        self.advance(self._bar.id, 1 if fresh else self._episodes)
         if cell is not None:
-            seconds = (time.monotonic() - self._begun) / max(self._played, 1) * (self._total - finished)
+            seconds = (time.monotonic() - self._begun) / max(self._played, 1) * (self._bar.remaining or 0)
             left = f", {clock(seconds)} left" if self._played else ""
             motion = "dynamic" if cell.dynamic else "static"
             mean = sum(returns) / len(returns)
-            self.say(f"  {cell.row}, {motion}: {mean:.1f}  ({finished} of {self._total} episodes{left})")
+            self.say(f"  {cell.row}, {motion}: {mean:.1f}  ({self._bar.completed} of {self._bar.total} episodes{left})")
 
 
 def _print(matrices: list[Matrix], rows: list[str]) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from rich.console import Console
 from rich.table import Table
 from tyro import MISSING
-from tyro.conf import Positional, UseAppendAction, arg, subcommand
+from tyro.conf import Positional, UseAppendAction, arg
 
 from cbm.cli.train import expand_overrides, overrides
 from cbm.errors import CBMError
@@ -24,7 +24,7 @@ __all__ = ["expand_overrides", "study"]
 
 
 @dataclass(frozen=True)
-class ListArgs:
+class List:
     """List the studies of the paper, and how many runs each has."""
 
     def __call__(self) -> int:
@@ -65,7 +65,7 @@ class StudyOptions:
 
 
 @dataclass(frozen=True)
-class ShowArgs(StudyOptions):
+class Show(StudyOptions):
     """Show the runs of a study, which of them are done, and how long the rest will take on this machine."""
 
     jobs: int = 0
@@ -106,7 +106,7 @@ class ShowArgs(StudyOptions):
 
 
 @dataclass(frozen=True)
-class RunArgs(StudyOptions):
+class Run(StudyOptions):
     """Run what is missing. Ctrl-C saves and stops all runs; the same command resumes them."""
 
     launcher: Literal["local", "ray"] = "local"
@@ -146,7 +146,7 @@ class RunArgs(StudyOptions):
 
 
 @dataclass(frozen=True)
-class ReportArgs(StudyOptions):
+class Report(StudyOptions):
     """Write figures and tables of the results so far, with the paper's numbers next to them."""
 
     output: Annotated[Path | None, arg(aliases=["-o"])] = None
@@ -162,7 +162,7 @@ class ReportArgs(StudyOptions):
 
 
 @dataclass(frozen=True)
-class ArchiveArgs(StudyOptions):
+class Archive(StudyOptions):
     """Copy the records of finished runs (configuration, returns, metrics) to a folder that is small enough to keep.
 
     It is a folder of studies too: `cbm study report --root FOLDER` reads it, and `run` counts its runs as done.
@@ -184,16 +184,7 @@ class ArchiveArgs(StudyOptions):
         return 0
 
 
-def study(
-    args: Annotated[
-        Annotated[ListArgs, subcommand("list")]
-        | Annotated[ShowArgs, subcommand("show")]
-        | Annotated[RunArgs, subcommand("run")]
-        | Annotated[ReportArgs, subcommand("report")]
-        | Annotated[ArchiveArgs, subcommand("archive")],
-        arg(name=""),
-    ],
-) -> int:
+def study(args: Annotated[List | Show | Run | Report | Archive, arg(name="")]) -> int:
     """The paper's experiments, or your own, on one machine or on a Ray cluster."""
     return args()
 
@@ -212,11 +203,11 @@ def _open(args: StudyOptions) -> tuple[Store, Plan]:
     return store, plan
 
 
-def _fits(args: RunArgs) -> None:
+def _fits(args: Run) -> None:
     """An option that would be ignored is an error."""
     if args.launcher == "local":
         for name in ("address", "cpus", "gpus"):
-            if getattr(args, name) != getattr(RunArgs, name):
+            if getattr(args, name) != getattr(Run, name):
                 raise CBMError(f"--{name} works only with --launcher ray.")
     elif args.address is not None and args.address.startswith("ray://"):
         raise CBMError(

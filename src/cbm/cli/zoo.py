@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from rich.console import Console
 from rich.table import Table
-from tyro.conf import Positional, arg, subcommand
+from tyro.conf import Positional, arg
 
 from cbm.errors import CBMError
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class ListArgs:
+class List:
     """List the available agents, with their last returns."""
 
     json: bool = False
@@ -51,7 +51,7 @@ class ListArgs:
 
 
 @dataclass(frozen=True)
-class ShowArgs:
+class Show:
     """Show how an agent was made (command, commit, seed), and its returns. Checks every file."""
 
     name: Annotated[Positional[str], arg(metavar="NAME")]
@@ -79,7 +79,7 @@ class ShowArgs:
 
 
 @dataclass(frozen=True)
-class AddArgs:
+class Add:
     """Make an entry from a run's newest checkpoint: weights, configuration, records, returns and checksums."""
 
     run: Annotated[Positional[Path], arg(metavar="RUN")]
@@ -98,7 +98,7 @@ class AddArgs:
 
 
 @dataclass(frozen=True)
-class PushArgs:
+class Push:
     """Upload entries to a repository of the Hugging Face Hub, in one commit."""
 
     names: Annotated[Positional[tuple[str, ...]], arg(metavar="NAME")] = ()
@@ -120,7 +120,7 @@ class PushArgs:
 
 
 @dataclass(frozen=True)
-class PullArgs:
+class Pull:
     """Download entries from a repository of the Hugging Face Hub to $CBM_ZOO or the cache, and check them."""
 
     names: Annotated[Positional[tuple[str, ...]], arg(metavar="NAME")] = ()
@@ -140,16 +140,7 @@ class PullArgs:
         return 0
 
 
-def zoo(
-    args: Annotated[
-        Annotated[ListArgs, subcommand("list")]
-        | Annotated[ShowArgs, subcommand("show")]
-        | Annotated[AddArgs, subcommand("add")]
-        | Annotated[PushArgs, subcommand("push")]
-        | Annotated[PullArgs, subcommand("pull")],
-        arg(name=""),
-    ],
-) -> int:
+def zoo(args: Annotated[List | Show | Add | Push | Pull, arg(name="")]) -> int:
     """Trained agents. `zoo:NAME` works wherever a run directory does: cbm eval zoo:NAME."""
     return args()
 

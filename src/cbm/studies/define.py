@@ -195,11 +195,8 @@ def _cells(study: Study, scale: str, choice: Choice) -> list[GridPoint]:
 
 def _resolve(study: Study, scale: str, cell: GridPoint, seed: int, typed: Iterable[tuple[str, str]]) -> RunConfig:
     changes, task = dict(cell.changes), cell.task
-    agent = changes.pop("agent", None)
-    if agent is None:
-        raise CBMError(f'study {study.name}: a method needs an agent, such as agent = "drqv2+cbm".')
     env = EnvConfig(env_id=task) if ":" in task else EnvConfig(task)
-    config = make_config(agent, env, SCALES[scale].preset, seed)
+    config = make_config(changes.pop("agent"), env, SCALES[scale].preset, seed)
     known, own = flatten(to_json(config)), study.scales.get(scale, {}).get("set", {})
     of_scale = [(name, value) for name, value in SCALES[scale].set.items() if name in known]
     for name, value in (*changes.items(), *of_scale, *own.items(), *typed):

@@ -66,7 +66,7 @@ def _loop(
                 waiting.append(run)
         for name, run in running.items():
             step, result = store.progress(run)
-            states[name] = replace(states[name], env_step=max(step, 0), result=result)
+            states[name] = replace(states[name], env_step=step, result=result)
         board.update(states, set(running))
 
 
@@ -88,12 +88,5 @@ def _job(run: PlannedRun, store: Store, threads: int) -> Job:
     training = run.config["training"]
     shares = {"threads": threads, "eval_workers": 0 if threads == 1 else threads}
     shares = {name: share for name, share in shares.items() if training[name] is None}
-    return Job(
-        name=run.name,
-        directory=str(store.run_dir(run).root.resolve()),
-        log=str(store.log(run).resolve()),
-        config={**run.config, "training": training | shares},
-        folder=os.getcwd(),
-        final_episodes=run.final_episodes,
-        final=str(store.final(run).resolve()),
-    )
+    shared = replace(run, config={**run.config, "training": training | shares})
+    return Job(shared, str(store.root.resolve()), os.getcwd())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
@@ -71,8 +71,9 @@ def write_report(plan: Plan, store: Store, out: Path) -> list[Path]:
     loaded = load_runs([store.run_dir(run).root for run in begun])
     found = {run.path.name: run for run in loaded.runs}
     done = [run for run in begun if store.is_done(run)]
-    rows = final_rows(done, found, store)
-    figures = _figures(plan, begun, done, found, rows, store, out)
+    finals = {run.name: read_object(store.final(run), found[run.name].path) for run in done if run.final_episodes}
+    rows = final_rows(done, found, finals)
+    figures = _figures(plan, begun, done, found, rows, finals, out)
     text, table = out / "report.md", out / "final.csv"
     header = ("task", "method", "variant", "split", "seeds", "mean", "std", "returns", "paper")
     write_csv(table, header, [row.cells() for row in rows])
@@ -81,18 +82,17 @@ def write_report(plan: Plan, store: Store, out: Path) -> list[Path]:
     return [text, table, page.path, *figures]
 
 
-def final_rows(done: Sequence[PlannedRun], found: dict[str, Run], store: Store) -> list[FinalReturns]:
+def final_rows(done: Sequence[PlannedRun], found: Mapping[str, Run], finals: Mapping[str, Any]) -> list[FinalReturns]:
     """A row for each cell of the grid and each set of videos, over the seeds that are complete."""
     cells: dict[tuple[str, str, str, str], list[float]] = {}
     sources: dict[tuple[str, str, str, str], str] = {}
     for run in done:
         last = found[run.name].evals[-1]
-        finals = {split: last[split]["mean"] for split in ("train", "unseen") if split in last}
-        if run.final_episodes:
-            finals["final"] = _final(run, store)["mean"]
-        for split, value in finals.items():
+        played = {split: last[split] for split in ("train", "unseen") if split in last}
+        played |= {"final": finals[run.name]} if run.name in finals else {}
+        for split, episodes in played.items():
             key = (run.task, run.method, run.variant, split)
-            cells.setdefault(key, []).append(value)
+            cells.setdefault(key, []).append(episodes["mean"])
             sources[key] = _in_paper(run, "unseen" if split == "final" else split)
     return [FinalReturns(*key, tuple(values), sources[key]) for key, values in cells.items()]
 
@@ -109,9 +109,9 @@ def _figures(
     plan: Plan,
     begun: Sequence[PlannedRun],
     done: Sequence[PlannedRun],
-    found: dict[str, Run],
+    found: Mapping[str, Run],
     rows: Sequence[FinalReturns],
-    store: Store,
+    finals: Mapping[str, Any],
     out: Path,
 ) -> list[Path]:
     members: dict[tuple[str, str, str], list[Run]] = {}
@@ -127,26 +127,20 @@ def _figures(
             written += draw_scores(groups, out, "scores")
     if len(plan.distinct("variant")) > 2 and rows:
         written += draw_variants(rows, out)
-    tested = [_tested(run, found[run.name], store) for run in done if run.final_episodes]
-    if tested:
-        written += draw_generalization(tested, out)
+    if finals:
+        written += draw_generalization([_tested(found[name], final) for name, final in finals.items()], out)
     if plan.study.analyses:
         for task in dict.fromkeys(run.task for run in done):
-            paths = [store.run_dir(run).root for run in done if run.task == task]
+            paths = [found[run.name].path for run in done if run.task == task]
             folder = out / f"analysis-{_file_name(task)}"
             written += analyze(paths, folder, plan.study.analyses, episodes=0).written
     return written
 
 
-def _final(run: PlannedRun, store: Store) -> dict[str, Any]:
-    return read_object(store.final(run), store.run_dir(run).root)
-
-
-def _tested(run: PlannedRun, found: Run, store: Store) -> Generalization:
+def _tested(run: Run, final: Mapping[str, Any]) -> Generalization:
     """The final episodes, in the form that the figure takes."""
-    final = _final(run, store)
-    returns = {"train": list(found.evals[-1]["train"]["returns"]), "unseen": list(final["returns"])}
-    return Generalization(found, final["env_step"], returns, len(set(final["backgrounds"])))
+    returns = {"train": list(run.evals[-1]["train"]["returns"]), "unseen": list(final["returns"])}
+    return Generalization(run, final["env_step"], returns, len(set(final["backgrounds"])))
 
 
 def draw_variants(rows: Sequence[FinalReturns], folder: Path) -> list[Path]:
@@ -156,17 +150,15 @@ def draw_variants(rows: Sequence[FinalReturns], folder: Path) -> list[Path]:
     table: list[list[object]] = []
     for index, method in enumerate(dict.fromkeys(row.method for row in rows)):
         own = [row for row in rows if row.method == method and row.split == "train"]
-        places = [variant for variant in variants if any(row.variant == variant for row in own)]
-        means = [float(np.mean([row.mean for row in own if row.variant == variant])) for variant in places]
-        by_place, label = dict(zip(places, means, strict=True)), method
-        for _, kind in groupby(places, key=lambda place: place.split()[0]):  # a line joins the magnitudes of one kind
-            same = list(kind)
-            points = [variants.index(place) for place in same], [by_place[place] for place in same]
-            axis.plot(*points, label=label, **style(index).line())
+        means, label = dict[str, float](), method
+        for variant in variants:
+            if same := [row for row in own if row.variant == variant]:
+                means[variant] = float(np.mean([row.mean for row in same]))
+                table.append([method, variant, means[variant], len(same), " ".join(row.task for row in same)])
+        for _, kind in groupby(means, key=lambda variant: variant.split()[0]):  # a line joins magnitudes of one kind
+            joined = {variants.index(variant): means[variant] for variant in kind}
+            axis.plot(list(joined), list(joined.values()), label=label, **style(index).line())
             label = "_nolegend_"
-        for variant, mean in zip(places, means, strict=True):
-            tasks = [row.task for row in own if row.variant == variant]
-            table.append([method, variant, mean, len(tasks), " ".join(tasks)])
     axis.set_xticks(range(len(variants)), variants, rotation=40, ha="right")
     axis.set(ylabel="final return, mean over tasks", ylim=(0, None))
     axis.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))

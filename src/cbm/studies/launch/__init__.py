@@ -7,14 +7,16 @@ import os
 import platform
 import signal
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Protocol
 
 from cbm.errors import choose
-from cbm.studies.store import Ended
+from cbm.studies.define import PlannedRun
+from cbm.studies.store import Ended, Store
 from cbm.system.child import PYTHON, environment
 from cbm.system.files import make_folder, open_file
 
@@ -35,18 +37,18 @@ class Resources:
 
 @dataclass(frozen=True)
 class Job:
-    """Everything that a worker process must know. Only plain values, since it goes to other machines as JSON."""
+    """Everything that a worker process must know. Only plain values, since it goes to the process as JSON."""
 
-    name: str
-    directory: str
-    log: str
-    config: Mapping[str, Any]
+    run: PlannedRun
+    root: str  # of the studies
     folder: str  # where the driver was started; relative paths start there
-    final_episodes: int
-    final: str
+
+    @property
+    def log(self) -> Path:
+        return Store(Path(self.root)).log(self.run)
 
 
-class Launcher(Protocol):
+class Launcher(AbstractContextManager["Launcher"], Protocol):
     """Starts jobs and reports how they ended. Used as a context, which releases its resources at the end."""
 
     threads: int  # of each job
@@ -66,10 +68,6 @@ class Launcher(Protocol):
         """Ask every job to save and stop. `wait` reports their ends."""
         ...
 
-    def __enter__(self) -> Self: ...
-
-    def __exit__(self, *error: object) -> None: ...
-
 
 def make_launcher(name: str, resources: Resources) -> Callable[[], Launcher]:
     """A function that opens the launcher, to be called when there is something to do."""
@@ -79,10 +77,9 @@ def make_launcher(name: str, resources: Resources) -> Callable[[], Launcher]:
 
 def begin(job: Job) -> subprocess.Popen[str]:
     """Start the process. It has its own session, so that Ctrl-C reaches only the driver, which decides."""
-    path = Path(job.log)
-    root = path.parents[1]  # of the studies
-    make_folder(path.parent, root)
-    with os.fdopen(open_file(path, root, os.O_WRONLY | os.O_CREAT | os.O_APPEND), "a") as log:
+    root = Path(job.root)
+    make_folder(job.log.parent, root)
+    with os.fdopen(open_file(job.log, root, os.O_WRONLY | os.O_CREAT | os.O_APPEND), "a") as log:
         process = subprocess.Popen(
             [*PYTHON, "-m", "cbm.studies.worker"],
             stdin=subprocess.PIPE,
@@ -91,14 +88,12 @@ def begin(job: Job) -> subprocess.Popen[str]:
             text=True,
             start_new_session=True,
             cwd=job.folder if os.path.isdir(job.folder) else None,
-            env=environment() | {"OMP_NUM_THREADS": str(job.config["training"]["threads"])},
+            env=environment() | {"OMP_NUM_THREADS": str(job.run.config["training"]["threads"])},
         )
     assert process.stdin is not None
-    try:
+    with suppress(BrokenPipeError):  # it is dead already, and its exit code says so
         process.stdin.write(json.dumps(asdict(job)) + "\n")
         process.stdin.flush()  # and stays open: closing it tells the worker that nobody is waiting any more
-    except BrokenPipeError:
-        pass  # it is dead already, and its exit code says so
     return process
 
 
@@ -113,7 +108,7 @@ def ended(code: int, job: Job) -> Ended:
         name = signal.Signals(-code).name
         hint = " (out of memory?)" if -code == signal.SIGKILL else ""
         return Ended("failed", f"its process was ended by {name}{hint}", where)
-    return Ended("failed", _last_line(Path(job.log)) or f"exit code {code}", where)
+    return Ended("failed", _last_line(job.log) or f"exit code {code}", where)
 
 
 def _last_line(log: Path) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import time
-from typing import Self
+from contextlib import AbstractContextManager
 
 from cbm.errors import CBMError
 from cbm.studies.launch import Job, Resources, begin, ended
@@ -14,7 +14,7 @@ from cbm.system.cores import cores
 _PAUSE = 0.05  # seconds between two looks at the processes
 
 
-class Local:
+class Local(AbstractContextManager["Local"]):
     def __init__(self, resources: Resources) -> None:
         if resources.jobs < 0:
             raise CBMError(f"--jobs must be a number of runs, or 0 for one per core, not {resources.jobs}.")
@@ -23,7 +23,7 @@ class Local:
         self._running: dict[str, tuple[Job, subprocess.Popen[str]]] = {}
 
     def start(self, job: Job) -> None:
-        self._running[job.name] = job, begin(job)
+        self._running[job.run.name] = job, begin(job)
 
     def wait(self, seconds: float) -> list[tuple[str, Ended]]:
         deadline = time.monotonic() + seconds
@@ -44,9 +44,6 @@ class Local:
     def stop(self) -> None:
         for _, process in self._running.values():
             process.terminate()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *error: object) -> None:
         self.stop()  # matters after an error in the driver; otherwise no job is left

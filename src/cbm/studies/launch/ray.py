@@ -12,7 +12,6 @@ import os
 import platform
 import socket
 import time
-from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Self
@@ -35,7 +34,6 @@ except ModuleNotFoundError as error:
 
 _PACKAGES = ("cbm-rl", "torch", "mujoco", "numpy")
 _PAUSE = 0.02  # seconds between two looks at a process
-_RECOUNT = 5.0  # seconds between two looks at the nodes
 
 
 class Ray:
@@ -48,7 +46,6 @@ class Ray:
         self._resources = resources
         self._running: dict[Any, Job] = {}
         self._own: Cluster | None = None
-        self._counted, self._slots = 0.0, 0
         self._task: Any = ray.remote(num_cpus=resources.cpus, num_gpus=resources.gpus, max_retries=0)(_attempt)
 
     def __enter__(self) -> Self:
@@ -86,22 +83,18 @@ class Ray:
     @property
     def slots(self) -> int:
         """`--jobs`, or as many as the nodes that are up have room for."""
-        if self._resources.jobs:
-            return self._resources.jobs
-        if time.monotonic() - self._counted > _RECOUNT:
-            self._counted = time.monotonic()
-            self._slots = sum(room(node["Resources"], self._resources) for node in ray.nodes() if node["Alive"])
-        return self._slots
+        alive = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        return self._resources.jobs or sum(room(has, self._resources) for has in alive)
 
     def start(self, job: Job) -> None:
-        self._running[self._task.remote(asdict(job), str(self._resources.root.resolve()), os.getpid())] = job
+        self._running[self._task.remote(job, os.getpid())] = job
 
     def wait(self, seconds: float) -> list[tuple[str, Ended]]:
         if not self._running:
             time.sleep(seconds)
             return []
         ready, _ = ray.wait(list(self._running), num_returns=1, timeout=seconds)
-        return [(self._running.pop(reference).name, _outcome(reference)) for reference in ready]
+        return [(self._running.pop(reference).run.name, _outcome(reference)) for reference in ready]
 
     def stop(self) -> None:
         for reference in self._running:
@@ -202,12 +195,11 @@ def _look(root: str, driver: int) -> tuple[bool, dict[str, str]]:
     return _sees(root, driver), _versions()
 
 
-def _attempt(job: dict[str, Any], root: str, driver: int) -> dict[str, Any]:
+def _attempt(job: Job, driver: int) -> Ended:
     """In a Ray worker: one process of a run, from its start to its end."""
-    if not _sees(root, driver):  # a node that joined after the check
-        return asdict(Ended("failed", _unseen(Path(root), platform.node()), platform.node()))
-    own = Job(**job)
-    process = begin(own)
+    if not _sees(job.root, driver):  # a node that joined after the check
+        return Ended("failed", _unseen(Path(job.root), platform.node()), platform.node())
+    process = begin(job)
     try:
         while process.poll() is None:
             time.sleep(_PAUSE)
@@ -215,12 +207,12 @@ def _attempt(job: dict[str, Any], root: str, driver: int) -> dict[str, Any]:
         process.terminate()
         process.wait()
         raise
-    return asdict(ended(process.returncode, own))
+    return ended(process.returncode, job)
 
 
 def _outcome(reference: Any) -> Ended:
     try:
-        return Ended(**ray.get(reference))
+        return ray.get(reference)
     except TaskCancelledError:
         return Ended("stopped")
     except NodeDiedError:
