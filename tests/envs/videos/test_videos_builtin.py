@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 from cbm.envs.videos import open_source
-from cbm.envs.videos.builtin import generate
-from cbm.envs.videos.builtin.source import FRAMES, SIZE, TRAINING_FAMILIES, UNSEEN_FAMILIES
+from cbm.envs.videos.builtin import FRAMES, SIZE, TRAINING_FAMILIES, UNSEEN_FAMILIES, generate
 from cbm.envs.videos.cache import cache_dir
 from cbm.envs.videos.clips import ArrayClip
 from cbm.envs.videos.measure import Measures, measure_clip, median, seen
@@ -22,7 +21,7 @@ from cbm.errors import CBMError
 
 ALL_FAMILIES = [*TRAINING_FAMILIES, *UNSEEN_FAMILIES]
 
-# sha256 of three 64 x 64 frames of the first clip. If one changes on purpose, change builtin.source.VERSION with it.
+# sha256 of three 64 x 64 frames of the first clip. If one changes on purpose, change builtin.VERSION with it.
 GOLDEN = {
     "skyline": "1c7729a20bf067c1",
     "foliage": "33f62bf528dda419",
@@ -126,7 +125,7 @@ def test_pixels_do_not_depend_on_the_vector_instructions_of_the_cpu() -> None:
 
 
 def test_does_not_import_torch() -> None:
-    code = "import sys, cbm.envs.videos.builtin.source as s; s.generate('bokeh-01', 1, 32); print(sorted(sys.modules))"
+    code = "import sys, cbm.envs.videos.builtin as s; s.generate('bokeh-01', 1, 32); print(sorted(sys.modules))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert "'torch'" not in loaded
 
@@ -200,7 +199,7 @@ def test_a_clip_is_made_once_and_then_mapped(own_cache: Path, monkeypatch: pytes
     assert clip[3].shape == (SIZE, SIZE, 3)
     assert clip[3].dtype == np.uint8
     assert clip.name == "cloth-01"
-    monkeypatch.setattr("cbm.envs.videos.builtin.source.generate", lambda name: pytest.fail("made twice"))
+    monkeypatch.setattr("cbm.envs.videos.builtin.generate", lambda name: pytest.fail("made twice"))
     again = open_source().clip("cloth-01")
     assert isinstance(again.frames, np.memmap)  # type: ignore[attr-defined]
     assert np.array_equal(again[3], clip[3])
