@@ -15,7 +15,7 @@ import pytest
 from cbm.envs.videos import open_source
 from cbm.envs.videos.builtin import FRAMES, SIZE, TRAINING_FAMILIES, UNSEEN_FAMILIES, generate
 from cbm.envs.videos.cache import cache_dir
-from cbm.envs.videos.clips import ArrayClip
+from cbm.envs.videos.clips import Clip
 from cbm.envs.videos.measure import Measures, measure_clip, median, seen
 from cbm.errors import CBMError
 
@@ -165,7 +165,7 @@ def check_bars(rows: list[Measures]) -> None:
 
 def test_clips_are_as_cluttered_as_real_video() -> None:
     """One clip of each family, by its first frames: all of them take a minute (below)."""
-    check_bars([measure_clip(ArrayClip(name, generate(f"{name}-02", frames=10))) for name in ALL_FAMILIES])
+    check_bars([measure_clip(Clip(name, generate(f"{name}-02", frames=10))) for name in ALL_FAMILIES])
 
 
 @pytest.mark.parametrize("name", ["skyline-01", "foliage-01", "caustics-01", "crowd-01", "fish-01"])
@@ -185,7 +185,7 @@ def test_neighbour_frames_are_much_closer_than_other_clips() -> None:
 def test_every_clip_is_a_film_and_together_they_are_as_cluttered_as_real_video() -> None:
     source = open_source()
     for split in ("train", "unseen"):
-        clips = [ArrayClip(name, generate(name)) for name in source.names(split)]
+        clips = [Clip(name, generate(name)) for name in source.names(split)]
         for clip in clips:
             check_clip(clip.frames)
         check_bars([measure_clip(clip) for clip in clips])

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from cbm.envs.videos.cache import cache_dir, cached_array
-from cbm.envs.videos.clips import ArrayClip, Split, check_name, check_split
+from cbm.envs.videos.clips import Clip, Split, check_name, check_split
 
 from .city import bokeh, road, skyline
 from .landscape import balloons, clouds, foliage, mountains
@@ -57,7 +57,7 @@ class BuiltinSource:
         check_split(split)
         return NAMES[split]
 
-    def clip(self, name: str) -> ArrayClip:
+    def clip(self, name: str) -> Clip:
         check_name(self.name, name, NAMES["train"] + NAMES["unseen"])
         file = cache_dir() / VERSION / f"{name}.npy"
-        return ArrayClip(name, cached_array(file, partial(generate, name)))
+        return Clip(name, cached_array(file, partial(generate, name)))
