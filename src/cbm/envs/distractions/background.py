@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import zlib
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
 from threading import Lock
 
@@ -119,18 +118,16 @@ def _pyramid(picture: np.ndarray, side: int, alpha: float, under: np.ndarray | N
     return pyramid(full, side)
 
 
-_recent: OrderedDict[Hashable, list[np.ndarray]] = OrderedDict()  # the textures shown last, by frame and size
+_recent: dict[Hashable, list[np.ndarray]] = {}  # the textures shown last, by frame and size, the latest at the end
 _lock = Lock()
 
 
 def _remembered(key: Hashable, make: Callable[[], list[np.ndarray]]) -> list[np.ndarray]:
     with _lock:
-        if key in _recent:
-            _recent.move_to_end(key)
-            return _recent[key]
-    made = make()
+        found = _recent.pop(key, None)
+    textures = make() if found is None else found
     with _lock:
-        _recent[key] = made
-        while len(_recent) > CACHED_FRAMES:
-            _recent.popitem(last=False)
-    return made
+        _recent[key] = textures
+        if len(_recent) > CACHED_FRAMES:
+            del _recent[next(iter(_recent))]
+    return textures
