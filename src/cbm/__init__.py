@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from cbm.agents import make_agent as make_agent
     from cbm.config import EnvConfig as EnvConfig
     from cbm.config import make_config as make_config
-    from cbm.envs import make_env as make_env
+    from cbm.envs.make import make_env as make_env
     from cbm.evaluation.evaluate import evaluate as evaluate
     from cbm.runs.load import load_agent as load_agent
     from cbm.objectives import CBM as CBM
@@ -40,7 +40,7 @@ _HOME = {
     "load_agent": "cbm.runs.load",
     "make_agent": "cbm.agents",
     "make_config": "cbm.config",
-    "make_env": "cbm.envs",
+    "make_env": "cbm.envs.make",
     "resume": "cbm.training.loop",
     "train": "cbm.training.loop",
 }
@@ -62,4 +62,4 @@ def __dir__() -> list[str]:
 
 
 for _name in TASKS:
-    gym.register(f"cbm/{_name}-v0", entry_point="cbm.envs:make_env", kwargs={"task": _name})
+    gym.register(f"cbm/{_name}-v0", entry_point="cbm.envs.make:make_env", kwargs={"task": _name})

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from cbm.envs import make_env
+from cbm.envs.make import make_env
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from dm_control import suite
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AsyncVectorEnv
 
-from cbm.envs import make_env
+from cbm.envs.make import make_env
 from cbm.envs.tasks import PAPER_TASKS, TASKS
 from cbm.errors import CBMError
 from suite_rollout import rollout
@@ -209,7 +209,7 @@ def test_physics_does_not_depend_on_the_distraction(make):
 def test_the_same_seed_gives_the_same_bits_in_another_process(python, make):
     script = (
         "import hashlib, sys; sys.path.insert(0, {path!r})\n"
-        "from suite_rollout import rollout\nfrom cbm.envs import make_env\n"
+        "from suite_rollout import rollout\nfrom cbm.envs.make import make_env\n"
         "print(hashlib.sha256(rollout(make_env('cheetah-run', 'easy', dynamic=True), 11)).hexdigest())"
     )
     import hashlib

@@ -13,8 +13,8 @@ from PIL import Image
 from cbm.analysis.probing.probe import RandomActions
 from cbm.cli.train import record as record_verb
 from cbm.config import read_config
-from cbm.envs import make_env
 from cbm.envs.adapt import PixelTask
+from cbm.envs.make import make_env
 from cbm.envs.preview import film as preview
 from cbm.envs.preview import watch
 from cbm.envs.rendering.film import write_film

@@ -12,9 +12,9 @@ import numpy as np
 import psutil
 
 from cbm.bench import Row, alternate, cost, speedup
-from cbm.envs import make_env
 from cbm.envs.distractions import DIFFICULTIES, DistractionConfig
 from cbm.envs.distractions.background import Background
+from cbm.envs.make import make_env
 from cbm.envs.rendering.renderer import MODES, Renderer, sky_side
 from cbm.envs.suite import SuiteEnv
 from cbm.envs.tasks import PAPER_TASKS, TASKS

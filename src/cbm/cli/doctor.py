@@ -136,7 +136,7 @@ def _bfloat16() -> Finding:
 
 
 def _rendering() -> list[Finding]:
-    from cbm.envs import make_env
+    from cbm.envs.make import make_env
     from cbm.envs.rendering import gl
 
     findings = [Finding("OpenGL", f"{gl.BACKEND} (available: {', '.join(gl.available())})")]

@@ -41,7 +41,7 @@ def make_environment(config: EnvConfig, split: str, film: bool = False) -> gym.E
 
         assert config.action_repeat is not None
         return adapt(config.env_id, config.size, config.frame_stack, config.action_repeat)
-    from cbm.envs import make_env
+    from cbm.envs.make import make_env
 
     return make_env(
         config.task,

@@ -62,10 +62,11 @@ class SuiteEnv(gym.Env[np.ndarray, np.ndarray]):
         self.drawing = True  # if False, steps cost only physics, and show the last frame again
         self._env = _load(task, task_kwargs or {})
         self.metadata = {**self.metadata, "render_fps": 1.0 / self.dt}  # as fast as the simulated time
-        self._task_random = self._env.task.random
         spec = self._env.action_spec()
         (self._num_actions,) = spec.shape
-        self._action_range = None if _is_unit(spec) else (spec.minimum, spec.maximum)
+        is_unit = (spec.minimum == -1.0).all() and (spec.maximum == 1.0).all()
+        is_unbounded = (spec.maximum - spec.minimum > 1e6).any()  # lqr: what the agent says is passed on
+        self._action_range = None if is_unit or is_unbounded else (spec.minimum, spec.maximum)
         self.action_space = gym.spaces.Box(-1.0, 1.0, spec.shape, np.float32)
         self.observation_space = gym.spaces.Box(0, 255, (3, *size), np.uint8)
         model = self.physics.model.ptr
@@ -112,7 +113,7 @@ class SuiteEnv(gym.Env[np.ndarray, np.ndarray]):
         super().reset(seed=seed)
         # Each has its own stream of random numbers, so that switching a distraction off changes nothing else.
         episode = int(self.np_random.integers(2**32))
-        self._task_random.seed(episode)
+        self._env.task.random.seed(episode)
         self._state = self._env.reset().observation["observations"]
         self._begun, self._running = True, True
         for distraction in self.distractions:
@@ -191,12 +192,6 @@ def find_camera(model: Any, task: Task, camera: int | str | None) -> int:
     if isinstance(number, int) and 0 <= number < len(names):
         return number
     raise UnknownChoice(f"camera of {task.name}", camera, [f"{index} ({name})" for index, name in enumerate(names)])
-
-
-def _is_unit(spec: Any) -> bool:
-    """Whether actions in [-1, 1] can be passed on unchanged: that is the task's range, or (lqr) it has none."""
-    unit = (spec.minimum == -1.0).all() and (spec.maximum == 1.0).all()
-    return bool(unit or (spec.maximum - spec.minimum > 1e6).any())
 
 
 def _load(task: Task, task_kwargs: Mapping[str, object]) -> Any:

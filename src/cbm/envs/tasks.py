@@ -29,7 +29,6 @@ class Task:
     task: str
     action_repeat: int
     noise: Noise
-    in_paper: bool = False
     camera_id: int = 0
     time_limit: float | None = None
 
@@ -79,12 +78,11 @@ _OTHERS = (
 _CAMERA = {"quadruped": 2}
 _TIME_LIMIT = {"lqr": 30.0}
 TASKS: dict[str, Task] = {
-    f"{domain}-{task}": Task(domain, task, repeat, noise, in_paper, _CAMERA.get(domain, 0), _TIME_LIMIT.get(domain))
-    for table, in_paper in ((_PAPER, True), (_OTHERS, False))
-    for domain, repeat, noise, tasks in table
+    f"{domain}-{task}": Task(domain, task, repeat, noise, _CAMERA.get(domain, 0), _TIME_LIMIT.get(domain))
+    for domain, repeat, noise, tasks in (*_PAPER, *_OTHERS)
     for task in tasks.split()
 }
-PAPER_TASKS: tuple[str, ...] = tuple(name for name, task in TASKS.items() if task.in_paper)
+PAPER_TASKS: tuple[str, ...] = tuple(f"{domain}-{task}" for domain, _, _, task in _PAPER)
 
 
 def get_task(name: str) -> Task:

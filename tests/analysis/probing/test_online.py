@@ -15,7 +15,7 @@ from cbm.cli.train import TrainArgs, expand_overrides, run_config
 from cbm.config import read_config, to_json
 from cbm.config.build import Shapes
 from cbm.config.seeds import seed_for
-from cbm.envs import make_env
+from cbm.envs.make import make_env
 from cbm.errors import CBMError
 from cbm.evaluation.workers import Workers
 from cbm.runs.directory import RunDir

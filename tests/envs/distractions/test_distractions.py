@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cbm.envs import make_env
 from cbm.envs.conditions import Conditions
 from cbm.envs.distractions import DIFFICULTIES, DISTRACTIONS
 from cbm.envs.distractions import make_distractions as make_from
 from cbm.envs.distractions.camera import look_along, roll_matrix, to_cartesian, to_spherical, turn_to
+from cbm.envs.make import make_env
 from cbm.envs.tasks import PAPER_TASKS, get_task
 from cbm.envs.videos import open_source
 from cbm.errors import CBMError

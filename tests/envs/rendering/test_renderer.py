@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from cbm.bench.env import rows
-from cbm.envs import make_env
+from cbm.envs.make import make_env
 from cbm.envs.rendering.renderer import Renderer
 from cbm.envs.tasks import PAPER_TASKS
 from cbm.errors import CBMError

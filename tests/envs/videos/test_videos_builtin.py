@@ -13,16 +13,15 @@ import numpy as np
 import pytest
 
 from cbm.envs.videos import open_source
-from cbm.envs.videos.builtin import generate
-from cbm.envs.videos.builtin.source import FRAMES, SIZE, TRAINING_FAMILIES, UNSEEN_FAMILIES
+from cbm.envs.videos.builtin import FRAMES, SIZE, TRAINING_FAMILIES, UNSEEN_FAMILIES, generate
 from cbm.envs.videos.cache import cache_dir
-from cbm.envs.videos.clips import ArrayClip
+from cbm.envs.videos.clips import Clip
 from cbm.envs.videos.measure import Measures, measure_clip, median, seen
 from cbm.errors import CBMError
 
 ALL_FAMILIES = [*TRAINING_FAMILIES, *UNSEEN_FAMILIES]
 
-# sha256 of three 64 x 64 frames of the first clip. If one changes on purpose, change builtin.source.VERSION with it.
+# sha256 of three 64 x 64 frames of the first clip. If one changes on purpose, change builtin.VERSION with it.
 GOLDEN = {
     "skyline": "1c7729a20bf067c1",
     "foliage": "33f62bf528dda419",
@@ -126,7 +125,7 @@ def test_pixels_do_not_depend_on_the_vector_instructions_of_the_cpu() -> None:
 
 
 def test_does_not_import_torch() -> None:
-    code = "import sys, cbm.envs.videos.builtin.source as s; s.generate('bokeh-01', 1, 32); print(sorted(sys.modules))"
+    code = "import sys, cbm.envs.videos.builtin as s; s.generate('bokeh-01', 1, 32); print(sorted(sys.modules))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert "'torch'" not in loaded
 
@@ -166,7 +165,7 @@ def check_bars(rows: list[Measures]) -> None:
 
 def test_clips_are_as_cluttered_as_real_video() -> None:
     """One clip of each family, by its first frames: all of them take a minute (below)."""
-    check_bars([measure_clip(ArrayClip(name, generate(f"{name}-02", frames=10))) for name in ALL_FAMILIES])
+    check_bars([measure_clip(Clip(name, generate(f"{name}-02", frames=10))) for name in ALL_FAMILIES])
 
 
 @pytest.mark.parametrize("name", ["skyline-01", "foliage-01", "caustics-01", "crowd-01", "fish-01"])
@@ -186,7 +185,7 @@ def test_neighbour_frames_are_much_closer_than_other_clips() -> None:
 def test_every_clip_is_a_film_and_together_they_are_as_cluttered_as_real_video() -> None:
     source = open_source()
     for split in ("train", "unseen"):
-        clips = [ArrayClip(name, generate(name)) for name in source.names(split)]
+        clips = [Clip(name, generate(name)) for name in source.names(split)]
         for clip in clips:
             check_clip(clip.frames)
         check_bars([measure_clip(clip) for clip in clips])
@@ -200,7 +199,7 @@ def test_a_clip_is_made_once_and_then_mapped(own_cache: Path, monkeypatch: pytes
     assert clip[3].shape == (SIZE, SIZE, 3)
     assert clip[3].dtype == np.uint8
     assert clip.name == "cloth-01"
-    monkeypatch.setattr("cbm.envs.videos.builtin.source.generate", lambda name: pytest.fail("made twice"))
+    monkeypatch.setattr("cbm.envs.videos.builtin.generate", lambda name: pytest.fail("made twice"))
     again = open_source().clip("cloth-01")
     assert isinstance(again.frames, np.memmap)  # type: ignore[attr-defined]
     assert np.array_equal(again[3], clip[3])

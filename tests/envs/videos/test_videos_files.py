@@ -21,7 +21,7 @@ from cbm.errors import CBMError
 
 ROLL_THE_DICE = """
 import os
-from cbm.envs import make_env
+from cbm.envs.make import make_env
 
 env = make_env("cartpole-swingup", distraction="background", videos={folder!r}, num_videos=3)
 env.reset(seed=0)

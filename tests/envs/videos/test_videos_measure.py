@@ -11,7 +11,7 @@ from PIL import Image
 
 from cbm.cli.suite import videos
 from cbm.envs.videos import open_source
-from cbm.envs.videos.clips import ArrayClip
+from cbm.envs.videos.clips import Clip
 from cbm.envs.videos.measure import EDGE, PIXELS, colour_entropy, edge_density, measure_clip, seen, spectrum_slope
 from cbm.errors import CBMError
 
@@ -59,10 +59,10 @@ def test_seen_is_the_central_part() -> None:
 
 def test_change_is_over_three_frames_unless_told() -> None:
     frames = np.stack([np.full((20, 20, 3), 5 * i, np.uint8) for i in range(12)])
-    assert measure_clip(ArrayClip("grey", frames)).change == pytest.approx(15.0)
-    assert measure_clip(ArrayClip("grey", frames), apart=1).change == pytest.approx(5.0)
+    assert measure_clip(Clip("grey", frames)).change == pytest.approx(15.0)
+    assert measure_clip(Clip("grey", frames), apart=1).change == pytest.approx(5.0)
     with pytest.raises(CBMError, match=r"'short' has 3 frames, too few"):
-        measure_clip(ArrayClip("short", frames[:3]))
+        measure_clip(Clip("short", frames[:3]))
 
 
 def test_the_command_prints_every_clip_and_the_median(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cbm.envs.conditions import Conditions
 from cbm.envs.distractions.background import Background
@@ -24,7 +24,7 @@ class Difficulty:
 
     scale: float
     num_videos: int | None  # None: all
-    parts: tuple[str, ...] = ("background", "camera", "color")
+    parts = ("background", "camera", "color")
 
 
 DIFFICULTIES: dict[str, Difficulty] = {
@@ -63,23 +63,18 @@ def make_distractions(conditions: Conditions, split: str = "train") -> list[Dist
     parts = parts_of(conditions)
     _refuse_useless(conditions, parts)
     difficulty = next((DIFFICULTIES[name] for name in conditions.parts if name in DIFFICULTIES), DIFFICULTIES["easy"])
-    scale = difficulty.scale if conditions.scale is None else conditions.scale
+    shared = DistractionConfig(
+        scale=difficulty.scale if conditions.scale is None else conditions.scale,
+        num_videos=difficulty.num_videos if conditions.num_videos is None else conditions.num_videos,
+        video_names=conditions.video_names,
+        video_alpha=conditions.video_alpha,
+        dynamic=conditions.dynamic,
+        videos=conditions.videos,
+        split=split,
+    )
     own = {"camera": conditions.camera_scale, "color": conditions.color_scale}
-    scales = {part: value for part, value in own.items() if value is not None}
-    return [
-        DISTRACTIONS[part](
-            DistractionConfig(
-                scale=scales.get(part, scale),
-                num_videos=difficulty.num_videos if conditions.num_videos is None else conditions.num_videos,
-                video_names=conditions.video_names,
-                video_alpha=conditions.video_alpha,
-                dynamic=conditions.dynamic,
-                videos=conditions.videos,
-                split=split,
-            )
-        )
-        for part in parts
-    ]
+    scales = {part: scale for part, scale in own.items() if scale is not None}
+    return [DISTRACTIONS[part](replace(shared, scale=scales.get(part, shared.scale))) for part in parts]
 
 
 def _refuse_useless(conditions: Conditions, parts: tuple[str, ...]) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import zlib
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
+from contextlib import suppress
 from threading import Lock
 
 import numpy as np
@@ -13,7 +13,7 @@ from PIL import Image
 from cbm.envs.distractions.base import Distraction, DistractionConfig, Scene
 from cbm.envs.rendering.sky import SKY_SIZE, Sky, first_face, pyramid
 from cbm.envs.videos import open_source
-from cbm.envs.videos.clips import Clip, VideoSource
+from cbm.envs.videos.clips import Clip
 from cbm.errors import CBMError, UnknownChoice
 
 # How opaque the ground is in front of the new sky, after the original: walker and cheetah keep theirs; reacher lies on
@@ -41,7 +41,10 @@ class Background(Distraction):
             self.names = _chosen(self._source.names("train"), config)
         else:  # generalisation is measured on all unseen videos, however many were used in training
             self.names = self._source.names("unseen")
-            both = sorted(set(self.names) & _training_names(self._source))
+            trained: tuple[str, ...] = ()
+            with suppress(CBMError):  # a copy with only the unseen videos is enough for an evaluation
+                trained = self._source.names("train")
+            both = sorted(set(self.names) & set(trained))
             if both:
                 raise CBMError(f"videos of {config.videos!r} are in both the training and the unseen set: {both}")
         if not self.names:
@@ -105,13 +108,6 @@ def _chosen(training: tuple[str, ...], config: DistractionConfig) -> tuple[str, 
     return config.video_names
 
 
-def _training_names(source: VideoSource) -> set[str]:
-    try:
-        return set(source.names("train"))
-    except CBMError:  # a copy with only the unseen videos is enough for an evaluation
-        return set()
-
-
 def _pyramid(picture: np.ndarray, side: int, alpha: float, under: np.ndarray | None) -> list[np.ndarray]:
     full = np.asarray(Image.fromarray(picture).resize((SKY_SIZE, SKY_SIZE), Image.Resampling.BILINEAR))
     if under is not None:
@@ -119,18 +115,16 @@ def _pyramid(picture: np.ndarray, side: int, alpha: float, under: np.ndarray | N
     return pyramid(full, side)
 
 
-_recent: OrderedDict[Hashable, list[np.ndarray]] = OrderedDict()  # the textures shown last, by frame and size
+_recent: dict[Hashable, list[np.ndarray]] = {}  # the textures shown last, by frame and size, the latest at the end
 _lock = Lock()
 
 
 def _remembered(key: Hashable, make: Callable[[], list[np.ndarray]]) -> list[np.ndarray]:
     with _lock:
-        if key in _recent:
-            _recent.move_to_end(key)
-            return _recent[key]
-    made = make()
+        found = _recent.pop(key, None)
+    textures = make() if found is None else found
     with _lock:
-        _recent[key] = made
-        while len(_recent) > CACHED_FRAMES:
-            _recent.popitem(last=False)
-    return made
+        _recent[key] = textures
+        if len(_recent) > CACHED_FRAMES:
+            del _recent[next(iter(_recent))]
+    return textures

@@ -66,10 +66,8 @@ class SourceInfo(NamedTuple):
 
 def list_sources() -> list[SourceInfo]:
     """What can be used on this machine, for `cbm videos list`."""
-    builtin = BuiltinSource()
-    rows = [
-        SourceInfo("builtin", len(builtin.names("train")), len(builtin.names("unseen")), "generated when first used")
-    ]
+    train, unseen = (len(BuiltinSource().names(split)) for split in SPLITS)
+    rows = [SourceInfo("builtin", train, unseen, "generated when first used")]
     try:
         davis = DavisSource()
     except CBMError:

@@ -33,10 +33,9 @@ def cached_array(path: Path, make: Callable[[], np.ndarray]) -> np.ndarray:
     file against its checksum before it uses it.
     """
     frames = _open(path)
-    if frames is not None:
-        return frames
-    _write(path, make())
-    frames = _open(path)
+    if frames is None:
+        _write(path, make())
+        frames = _open(path)
     if frames is None:
         raise CBMError(
             f"{path} was written but does not read back the same: check the disk, or use another "

@@ -1,4 +1,4 @@
-"""What a video source is, and the two kinds of clips: an array, and a folder of images."""
+"""What a clip and a video source are, and reading images and folders of them."""
 
 from __future__ import annotations
 
@@ -24,15 +24,20 @@ MAX_PIXELS = 50_000_000
 IMAGE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".webp", ".ppm", ".tif", ".tiff"})
 
 
-class Clip(Protocol):
-    """A sequence of frames."""
+@dataclass(frozen=True)
+class Clip:
+    """Frames in one array (T, H, W, 3), usually memory-mapped, or an image file each, decoded when it is asked for."""
 
-    @property
-    def name(self) -> str: ...
-    def __len__(self) -> int: ...
+    name: str
+    frames: np.ndarray | tuple[Path, ...]
+
+    def __len__(self) -> int:
+        return len(self.frames)
+
     def __getitem__(self, index: int) -> np.ndarray:
         """Frame `index`, (H, W, 3) uint8, of any height and width."""
-        ...
+        frame = self.frames[index]
+        return read_image(frame) if isinstance(frame, Path) else np.asarray(frame)
 
 
 class VideoSource(Protocol):
@@ -45,34 +50,6 @@ class VideoSource(Protocol):
         ...
 
     def clip(self, name: str) -> Clip: ...
-
-
-@dataclass(frozen=True)
-class ArrayClip:
-    """Frames of one array (T, H, W, 3), usually memory-mapped."""
-
-    name: str
-    frames: np.ndarray
-
-    def __len__(self) -> int:
-        return len(self.frames)
-
-    def __getitem__(self, index: int) -> np.ndarray:
-        return np.asarray(self.frames[index])
-
-
-@dataclass(frozen=True)
-class ImageClip:
-    """One image file per frame, decoded when it is asked for."""
-
-    name: str
-    files: tuple[Path, ...]
-
-    def __len__(self) -> int:
-        return len(self.files)
-
-    def __getitem__(self, index: int) -> np.ndarray:
-        return read_image(self.files[index])
 
 
 def read_image(file: Path) -> np.ndarray:
@@ -111,16 +88,11 @@ def natural_order(path: Path) -> tuple[tuple[int, int, str], ...]:
     return tuple((0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts)
 
 
-def image_files(folder: Path) -> tuple[Path, ...]:
-    """The images directly in a folder, in their natural order."""
-    return tuple(file for file in regular_files(folder) if file.suffix.lower() in IMAGE_SUFFIXES)
-
-
-def regular_files(folder: Path) -> list[Path]:
-    """The regular files that are not hidden, in natural order."""
+def media_files(folder: Path, suffixes: frozenset[str] = IMAGE_SUFFIXES) -> tuple[Path, ...]:
+    """The regular files with such a suffix directly in a folder, not hidden, in natural order."""
     with os.scandir(folder) as entries:
         found = [Path(entry.path) for entry in entries if not entry.name.startswith(".") and entry.is_file()]
-    return sorted(found, key=natural_order)
+    return tuple(sorted((file for file in found if file.suffix.lower() in suffixes), key=natural_order))
 
 
 def check_split(split: str) -> None:

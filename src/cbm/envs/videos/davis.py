@@ -9,7 +9,7 @@ from pathlib import Path
 from cbm.errors import CBMError
 
 from .cache import cache_dir
-from .clips import ImageClip, Split, check_name, check_split, image_files
+from .clips import Clip, Split, check_name, check_split, media_files
 
 _TRAIN = """
     bear bmx-bumps boat boxing-fisheye breakdance-flare bus car-turn cat-girl classic-car color-run crossing
@@ -61,7 +61,7 @@ class DavisSource:
     def files(self, name: str) -> tuple[Path, ...]:
         """The frames of a video, none if it is missing."""
         folder = self.frames / name
-        return image_files(folder) if folder.is_dir() else ()
+        return media_files(folder) if folder.is_dir() else ()
 
     def missing(self, split: Split) -> tuple[str, ...]:
         """Videos of the official list that this copy lacks."""
@@ -78,7 +78,7 @@ class DavisSource:
             warnings.warn(self._incomplete(split, missing), stacklevel=2)
         return present
 
-    def clip(self, name: str) -> ImageClip:
+    def clip(self, name: str) -> Clip:
         check_name(self.name, name, TRAIN + VAL)
         files = self.files(name)
         if not files:
@@ -86,7 +86,7 @@ class DavisSource:
             missing = self.missing(split)
             state = self._incomplete(split, missing) if name in missing else f"{self.frames / name} has no images"
             raise CBMError(f"the DAVIS video {name!r} cannot be used: {state}. {HELP}")
-        return ImageClip(name, files)
+        return Clip(name, files)
 
     def _incomplete(self, split: Split, missing: tuple[str, ...]) -> str:
         shown = ", ".join(missing[:3]) + (", ..." if len(missing) > 3 else "")

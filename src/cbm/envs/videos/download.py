@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import http.client
-import os
 import shutil
 import ssl
 import stat
@@ -15,7 +14,6 @@ import urllib.error
 import urllib.request
 import zipfile
 import zlib
-from email.message import Message
 from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
 
@@ -72,10 +70,7 @@ class BadArchive(CBMError):
 
 
 def _complete(destination: Path) -> bool:
-    if find_frames(destination) is None:
-        return False
-    source = DavisSource(destination)
-    return not any(source.missing(split) for split in LISTS)
+    return find_frames(destination) is not None and not any(map(DavisSource(destination).missing, LISTS))
 
 
 def _remove(part: Path) -> None:
@@ -142,7 +137,9 @@ def _transfer(url: str, part: Path, bar: Progress, task: TaskID) -> bool:
             _remove(part)  # not the piece that was asked for
             return False
         total = have + int(length) if length else None
-        _notes(part).write_text(f"{url}\n{_strong_version(response.headers)}")
+        tag = response.headers.get("ETag") or "W/"  # a weak tag says nothing about single bytes
+        version = response.headers.get("Last-Modified") or "" if tag.startswith("W/") else tag
+        _notes(part).write_text(f"{url}\n{version}")
         bar.update(task, total=total, completed=have)
         with part.open("ab") as file:
             while block := response.read(BLOCK):
@@ -150,11 +147,6 @@ def _transfer(url: str, part: Path, bar: Progress, task: TaskID) -> bool:
                 bar.advance(task, len(block))
             arrived = file.tell()
     return total is None or arrived == total
-
-
-def _strong_version(headers: Message) -> str:
-    tag = headers.get("ETag") or ""
-    return tag if tag and not tag.startswith("W/") else headers.get("Last-Modified") or ""
 
 
 def _need_room(folder: Path, size: int) -> None:
@@ -180,27 +172,28 @@ def _check_sum(part: Path, expected: str | None) -> None:
 
 def _unpack(archive: Path, destination: Path, bar: Progress) -> None:
     """Into a folder next to the destination, then renamed. zipfile compares each member's CRC-32 as it is read."""
-    temporary = Path(tempfile.mkdtemp(prefix=f".{destination.name}-", dir=destination.parent))
+    folder = tempfile.TemporaryDirectory(
+        prefix=f".{destination.name}-", dir=destination.parent, ignore_cleanup_errors=True
+    )
     try:
-        with zipfile.ZipFile(archive) as bundle:
-            members = bundle.infolist()
+        with folder, zipfile.ZipFile(archive) as bundle:
+            members, top = bundle.infolist(), Path(folder.name)
             for member in members:
                 _refuse_unsafe(member)
-            _need_room(destination.parent, sum(member.file_size for member in members))
-            task = bar.add_task("unpacking", total=sum(member.file_size for member in members))
+            size = sum(member.file_size for member in members)
+            _need_room(destination.parent, size)
+            task = bar.add_task("unpacking", total=size)
             for member in members:
-                bundle.extract(member, temporary)
+                bundle.extract(member, top)
                 bar.advance(task, member.file_size)
-        top = temporary / "DAVIS" if (temporary / "DAVIS" / FRAMES).is_dir() else temporary
-        _need_all_videos(top)
-        os.chmod(top, 0o755)  # mkdtemp makes a private folder
-        if destination.is_dir():
-            destination.rmdir()
-        os.replace(top, destination)
+            top = top / "DAVIS" if (top / "DAVIS" / FRAMES).is_dir() else top
+            _need_all_videos(top)
+            top.chmod(0o755)  # the temporary folder is private
+            if destination.is_dir():
+                destination.rmdir()
+            top.replace(destination)
     except (zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError) as error:
         raise BadArchive(f"the download is not a valid zip archive ({error}). It was deleted; try again.") from error
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _refuse_unsafe(member: zipfile.ZipInfo) -> None:

@@ -11,20 +11,7 @@ import numpy as np
 from cbm.errors import CBMError
 
 from .cache import cache_dir, cached_array
-from .clips import (
-    SPLITS,
-    ArrayClip,
-    Clip,
-    ImageClip,
-    Split,
-    check_name,
-    check_pixels,
-    check_split,
-    image_files,
-    natural_order,
-    open_regular,
-    regular_files,
-)
+from .clips import SPLITS, Clip, Split, check_name, check_pixels, check_split, media_files, natural_order, open_regular
 
 VIDEO_SUFFIXES = frozenset({".mp4", ".avi", ".mov", ".mkv", ".webm", ".gif"})
 # The agent sees 84 x 84 pixels of a background that is drawn at most 800 wide: more would only take disk space.
@@ -55,22 +42,16 @@ class FolderSource:
         known = {**self._clips["train"], **self._clips["unseen"]}
         check_name(self.name, name, tuple(known))
         path = known[name]
-        return ImageClip(name, image_files(path)) if path.is_dir() else ArrayClip(name, decoded(path))
+        return Clip(name, media_files(path) if path.is_dir() else decoded(path))
 
     def _split(self) -> dict[Split, dict[str, Path]]:
         halves = {split: self.root / split for split in SPLITS}
-        given = [split for split in SPLITS if halves[split].is_dir() and not image_files(halves[split])]
+        given = [split for split, half in halves.items() if half.is_dir() and not media_files(half)]
         if len(given) == len(SPLITS):
-            clips = {split: find_clips(halves[split]) for split in SPLITS}
-            for split in SPLITS:
-                if not clips[split]:
-                    raise CBMError(f"no videos in {halves[split]}: it needs {KINDS}.")
-            return {split: {f"{split}/{path.name}": path for path in clips[split]} for split in SPLITS}
+            return {split: {f"{split}/{clip.name}": clip for clip in find_clips(halves[split])} for split in SPLITS}
         if given:
             raise CBMError(f"{self.root} has a folder {given[0]!r} but not both: it needs `train` and `unseen`.")
-        found = find_clips(self.root)
-        if not found:
-            raise CBMError(f"no videos in {self.root}: it needs {KINDS}, or `train` and `unseen` folders of them.")
+        found = find_clips(self.root, ", or `train` and `unseen` folders of them")
         if len(found) < UNSEEN_EVERY:
             raise CBMError(
                 f"too few videos in {self.root}: {len(found)}. Every third is kept as unseen, so at least "
@@ -81,14 +62,15 @@ class FolderSource:
         return {"train": {p.name: p for p in train}, "unseen": {p.name: p for p in unseen}}
 
 
-def find_clips(folder: Path) -> list[Path]:
-    """Video files and folders of images directly in `folder`, by name."""
+def find_clips(folder: Path, or_else: str = "") -> list[Path]:
+    """Video files and folders of images directly in `folder`, by name. `or_else`: what it could have instead."""
     try:
-        films = [file for file in regular_files(folder) if file.suffix.lower() in VIDEO_SUFFIXES]
         folders = [entry for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith(".")]
-        clips = films + [entry for entry in folders if image_files(entry)]
+        clips = [*media_files(folder, VIDEO_SUFFIXES), *filter(media_files, folders)]
     except PermissionError as error:
         raise CBMError(f"no permission to read the videos in {error.filename or folder}.") from error
+    if not clips:
+        raise CBMError(f"no videos in {folder}: it needs {KINDS}{or_else}.")
     return sorted(clips, key=natural_order)
 
 

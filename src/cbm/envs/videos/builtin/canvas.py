@@ -25,24 +25,24 @@ def blend(pixels: Array, coverage: Array, paint: Array) -> None:
 class Canvas:
     """Pixels (H, W, 3), or (H, W, 4) with colour premultiplied by coverage if it is a layer to put over others.
 
-    `top` and `left` say which place of the scene its first pixel shows.
+    `size` is the side of the picture in pixels; `top` and `left` say which place of the scene the first pixel shows.
     """
 
-    def __init__(self, pixels: Array, unit: float, top: float = LOW, left: float = LOW) -> None:
-        self.pixels, self.unit, self.top, self.left = pixels, unit, top, left
+    def __init__(self, pixels: Array, size: int, top: float = LOW, left: float = LOW) -> None:
+        self.pixels, self.size, self.unit, self.top, self.left = pixels, size, size / SPAN, top, left
 
     @classmethod
-    def layer(cls, unit: float) -> Canvas:
+    def layer(cls, size: int) -> Canvas:
         """A transparent sheet for everything that a moving camera will see."""
-        height, width = SPAN + 2 * MARGIN, SPAN + PAN + 2 * MARGIN
-        pixels = np.zeros((round(height * unit), round(width * unit), 4), np.float32)
-        return cls(pixels, unit, LOW - MARGIN, LOW - MARGIN)
+        height, width = (round(side * (size / SPAN)) for side in (SPAN + 2 * MARGIN, SPAN + PAN + 2 * MARGIN))
+        return cls(np.zeros((height, width, 4), np.float32), size, LOW - MARGIN, LOW - MARGIN)
 
     @classmethod
-    def sprite(cls, reach_y: float, reach_x: float, unit: float) -> Canvas:
+    def sprite(cls, reach_y: float, reach_x: float, size: int) -> Canvas:
         """A small transparent sheet around (0, 0), to be stamped."""
-        pixels = np.zeros((2 * math.ceil(reach_y * unit) + 1, 2 * math.ceil(reach_x * unit) + 1, 4), np.float32)
-        return cls(pixels, unit, -0.5 * pixels.shape[0] / unit, -0.5 * pixels.shape[1] / unit)
+        unit = size / SPAN
+        height, width = (2 * math.ceil(reach * unit) + 1 for reach in (reach_y, reach_x))
+        return cls(np.zeros((height, width, 4), np.float32), size, -0.5 * height / unit, -0.5 * width / unit)
 
     @property
     def right(self) -> float:
@@ -60,22 +60,14 @@ class Canvas:
         return self.pixels[top:bottom, left:right], dy, dx
 
     def disc(
-        self,
-        y: float,
-        x: float,
-        radius: float,
-        paint: Array,
-        *,
-        tall: float = 1.0,
-        soft: float = 0.0,
-        alpha: float = 1.0,
+        self, y: float, x: float, r: float, paint: Array, *, tall: float = 1.0, soft: float = 0.0, alpha: float = 1.0
     ) -> None:
-        """A disc, or an ellipse `tall` times as high as wide. `soft`: the part of the radius that fades out."""
-        edge = max(soft, 1.5 / (self.unit * max(radius * min(tall, 1.0), 1e-4)))
-        view, dy, dx = self.around(y, x, 1.5 * radius * tall, 1.5 * radius)
+        """A disc, or an ellipse `tall` times as high as wide. `soft`: the part of the radius r that fades out."""
+        edge = max(soft, 1.5 / (self.unit * max(r * min(tall, 1.0), 1e-4)))
+        view, dy, dx = self.around(y, x, 1.5 * r * tall, 1.5 * r)
         dy = dy * (1.0 / tall)
-        r = np.sqrt(dy * dy + dx * dx) * (1.0 / radius)
-        blend(view, alpha * (1.0 - smooth(1.0 - edge, 1.0 + min(edge, 0.5), r)), paint)
+        distance = np.sqrt(dy * dy + dx * dx) * (1.0 / r)
+        blend(view, alpha * (1.0 - smooth(1.0 - edge, 1.0 + min(edge, 0.5), distance)), paint)
 
     def line(self, start: Point, end: Point, width: float, paint: Array, alpha: float = 1.0) -> None:
         """A stroke with round ends."""
@@ -145,9 +137,9 @@ class Canvas:
         left = round((x - self.left) * self.unit) - columns // 2
         part = sprite.pixels[max(-top, 0) : max(height - top, 0), max(-left, 0) : max(width - left, 0)]
         view = self.pixels[max(top, 0) : max(top + rows, 0), max(left, 0) : max(left + columns, 0)]
-        Canvas(view, self.unit).lay(part)
+        Canvas(view, self.size).lay(part)
 
-    def view(self, dy: float, dx: float, size: int) -> Array:
+    def view(self, dy: float, dx: float) -> Array:
         """What a camera that moved by (dy, dx) sees, to the next whole pixel."""
         row, column = round((LOW + dy - self.top) * self.unit), round((LOW + dx - self.left) * self.unit)
-        return crop(self.pixels, row, column, size, "clip")
+        return crop(self.pixels, row, column, self.size, "clip")

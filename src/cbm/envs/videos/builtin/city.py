@@ -16,10 +16,9 @@ NIGHTS = (
 )
 
 
-def bokeh(rng: Rng, look: int, frames: int, size: int) -> Array:
+def bokeh(rng: Rng, look: int, size: int) -> Pictures:
     """A street at night through a wet window: lights out of focus pass behind drops that are sharp."""
     sky, lamps = by_look(look, NIGHTS)
-    unit = size / SPAN
     ground = ramp(sky, contrast(texture(rng, size, 1.5, gain=0.6), 1.6))
     lights = []
     for _ in range(whole(rng, 150, 190)):
@@ -27,28 +26,24 @@ def bokeh(rng: Rng, look: int, frames: int, size: int) -> Array:
         radius = 0.02 + 0.07 * depth * depth
         paint = tint(rng, colour(pick(rng, lamps)), 0.25) * between(rng, 0.4, 1.0)
         place = (between(rng, LOW, HIGH), between(rng, 0.0, SPAN + 0.4))
-        lights.append((_aperture(unit, radius, paint), place, depth, between(rng, 0.0, 1.0), between(rng, 0.5, 2.0)))
-    glass = Canvas.layer(unit)
+        lights.append((_aperture(size, radius, paint), place, depth, between(rng, 0.0, 1.0), between(rng, 0.5, 2.0)))
+    glass = Canvas.layer(size)
     for _ in range(2600):
         _drop(rng, glass, lamps, sky)
     path, hand = camera(rng, 0.8), handheld(rng, 0.06)
     posts = [(between(rng, LOW, HIGH), between(rng, 0.03, 0.09)) for _ in range(whole(rng, 3, 6))]
-
-    def draw(t: float) -> Array:
-        dy, dx = path(t)
-        canvas = Canvas(cut(ground, 0.3 * dy, 0.5 * dx, size).copy(), unit)
+    for t, dy, dx in shots(path):
+        canvas = Canvas(cut(ground, 0.3 * dy, 0.5 * dx, size).copy(), size)
         for disc, (y0, x0), depth, phase, rate in lights:
             x = (x0 - dx * (0.6 + 1.2 * depth)) % (SPAN + 0.4) + LOW - 0.2
             strength = 0.75 + 0.25 * wave(rate * t + phase)
-            canvas.stamp(Canvas(disc.pixels * strength, unit), y0 - dy, x)
+            canvas.stamp(Canvas(disc.pixels * strength, size), y0 - dy, x)
         for x0, wide in posts:
             x = (x0 - 2.2 * dx - LOW + 0.2) % (SPAN + 0.4) + LOW - 0.2
             canvas.box(LOW, x, SPAN, wide, colour(sky[0]) * 0.5, 0.9)
         sway_y, sway_x = hand(t)
-        canvas.lay(glass.view(sway_y, 0.35 * dx + sway_x, size))
-        return canvas.pixels
-
-    return film(frames, size, draw)
+        canvas.lay(glass.view(sway_y, 0.35 * dx + sway_x))
+        yield canvas.pixels
 
 
 def _drop(rng: Rng, glass: Canvas, lamps: tuple[str, ...], sky: tuple[str, ...]) -> None:
@@ -62,12 +57,12 @@ def _drop(rng: Rng, glass: Canvas, lamps: tuple[str, ...], sky: tuple[str, ...])
         glass.block(y - 0.5 * size, x - 0.2 * size, 0.4 * size, 0.4 * size, colour("ffffff"))
 
 
-def _aperture(unit: float, radius: float, light: Array) -> Canvas:
+def _aperture(size: int, radius: float, light: Array) -> Canvas:
     """What a lens makes of a point: an even disc with a slightly brighter rim. It covers nothing, only adds light."""
-    disc = Canvas.sprite(1.1 * radius, 1.1 * radius, unit)
+    disc = Canvas.sprite(1.1 * radius, 1.1 * radius, size)
     view, dy, dx = disc.around(0.0, 0.0, 1.1 * radius, 1.1 * radius)
     r = np.sqrt(dy * dy + dx * dx) * (1.0 / radius)
-    edge = np.clip((1.0 - r) * (radius * unit) + 0.5, 0.0, 1.0)
+    edge = np.clip((1.0 - r) * (radius * disc.unit) + 0.5, 0.0, 1.0)
     view[..., :3] += (edge * (0.6 + 0.4 * r * r))[..., None] * light
     return disc
 
@@ -81,36 +76,29 @@ TIMES = (  # sky, far ... near walls, lit window, share of windows lit
 )
 
 
-def skyline(rng: Rng, look: int, frames: int, size: int) -> Array:
+def skyline(rng: Rng, look: int, size: int) -> Pictures:
     """Three rows of buildings that pass at different speeds, and cars with their lights in front."""
     sky, walls, lamp, share = by_look(look, TIMES)
-    unit = size / SPAN
-    y, x = view_grid(size)
     haze = contrast(texture(rng, size, (3.0, 1.0), gain=0.62), 1.5)
-    gradient = ramp(sky, np.clip(0.9 * y + 0.3 + 0.0 * x, 0.0, 1.0))
-    rows = [_buildings(rng, unit, i, colour(walls[i]), colour(lamp), share) for i in range(3)]
+    gradient = ramp(sky, np.clip(0.9 * view_grid(size)[0] + 0.3, 0.0, 1.0))
+    rows = [_buildings(rng, size, i, colour(walls[i]), colour(lamp), share) for i in range(3)]
     for row in rows:
         row.roughen(patchy(rng, size, texture(rng, size, 4.0, gain=0.7)), 0.4)
     path, kerb = camera(rng, 0.8), between(rng, 0.76, 0.84)
-    tar = ramp(
-        ("1c1c20", "3c3c40", "6c6a68"), patchy(rng, size, contrast(texture(rng, size, (30.0, 6.0), gain=0.9), 1.8))
-    )
+    tar = ramp(("1c1c20", "3c3c40", "6c6a68"), grained(rng, size, (30.0, 6.0), 0.9, 1.8))
     traffic = []
     for i in range(whole(rng, 34, 42)):
         lane, way = i % 6, 1.0 if i % 2 else -1.0
         paint = tint(rng, colour(pick(rng, BODIES)), 0.25)
-        sprite = Canvas.sprite(0.26, 0.28, unit)
-        _car(sprite, 0.06, -0.17 * (0.5 + 0.16 * lane), 0.5 + 0.16 * lane, paint, rng.random() < 0.3, 0.0, way)
+        sprite = _car(size, 0.06, 0.5 + 0.16 * lane, paint, rng.random() < 0.3, 0.0, way)
         traffic.append((lane, between(rng, 0.0, 3.2), way * between(rng, 0.4, 1.4), sprite))
     traffic.sort(key=lambda car: car[0])
-
-    def draw(t: float) -> Array:
-        dy, dx = path(t)
+    for t, dy, dx in shots(path):
         light = 0.75 + 0.5 * cut(haze, 0.0, 0.1 * dx + 0.1 * t, size)[..., None]
-        canvas = Canvas(gradient * light, unit)
+        canvas = Canvas(gradient * light, size)
         for i, row in enumerate(rows):
-            canvas.lay(row.view(dy, dx * (0.5 + 0.25 * i), size))
-        edge = round((kerb - dy - LOW) * unit)
+            canvas.lay(row.view(dy, dx * (0.5 + 0.25 * i)))
+        edge = round((kerb - dy - LOW) * canvas.unit)
         canvas.pixels[edge:] = cut(tar, dy, dx, size)[edge:]
         for lane in range(1, 6):
             for k in range(10):
@@ -118,14 +106,12 @@ def skyline(rng: Rng, look: int, frames: int, size: int) -> Array:
                 canvas.block(kerb + 0.12 * lane + 0.03 - dy, dash, 0.012, 0.16, colour("d8d0a8"))
         for lane, x0, pace, sprite in traffic:
             canvas.stamp(sprite, kerb + 0.01 + 0.12 * lane - dy, (x0 + pace * t - dx) % 3.2 + LOW - 0.4)
-        return canvas.pixels
-
-    return film(frames, size, draw)
+        yield canvas.pixels
 
 
-def _buildings(rng: Rng, unit: float, near: int, wall: Array, lamp: Array, share: float) -> Canvas:
+def _buildings(rng: Rng, size: int, near: int, wall: Array, lamp: Array, share: float) -> Canvas:
     """A row of house fronts with windows, `near` = 0 far ... 2 near."""
-    layer = Canvas.layer(unit)
+    layer = Canvas.layer(size)
     x = layer.left - 0.05
     while x < layer.right:
         wide = between(rng, 0.12, 0.28) * (0.8 + 0.25 * near)
@@ -140,11 +126,8 @@ def _buildings(rng: Rng, unit: float, near: int, wall: Array, lamp: Array, share
         step, high = 0.76 * wide / columns, between(rng, 0.45, 0.7)
         for k in range(int((1.1 - top) / floor)):
             for c in range(columns):
-                pane = (
-                    front + 0.8 * (tint(rng, lamp, 0.4) - front)
-                    if rng.random() < share
-                    else front * between(rng, 0.5, 0.9)
-                )
+                lit = rng.random() < share
+                pane = front + 0.8 * (tint(rng, lamp, 0.4) - front) if lit else front * between(rng, 0.5, 0.9)
                 layer.block(top + 0.03 + k * floor, x + 0.03 * wide + (c + 0.2) * step, high * floor, 0.6 * step, pane)
         x += wide * between(rng, 0.85, 1.2)
     return layer
@@ -159,13 +142,11 @@ FIELDS = (  # sky, hills (top, foot), grass, asphalt
 BODIES = ("c8281e", "1f5fa8", "f0c030", "e8e6e0", "2f8a5a", "e87a28", "303840")
 
 
-def road(rng: Rng, look: int, frames: int, size: int) -> Array:
+def road(rng: Rng, look: int, size: int) -> Pictures:
     """A camera that follows cars along a country road: wheels turn, hedges, trees and hills pass."""
     sky, hill, grass, asphalt = by_look(look, FIELDS)
-    unit = size / SPAN
-    y, x = view_grid(size)
     haze = texture(rng, size, (2.5, 1.2), gain=0.6)[:size, :size]
-    gradient = ramp(sky, np.clip(0.9 * y + 0.2 + 0.0 * x + 0.9 * smooth(0.5, 0.75, haze), 0.0, 1.0))
+    gradient = ramp(sky, np.clip(0.9 * view_grid(size)[0] + 0.2 + 0.9 * smooth(0.5, 0.75, haze), 0.0, 1.0))
     far = ridge_layer(rng, size, 0.3, 0.35, hill[0], hill[1])
     near = ridge_layer(rng, size, 0.42, 0.12, grass[2], grass[0])
     for _ in range(whole(rng, 55, 75)):
@@ -174,32 +155,25 @@ def road(rng: Rng, look: int, frames: int, size: int) -> Array:
         near.block(0.46, place - 0.008, 0.12, 0.016, colour("4a3424"))
         bush(rng, near, between(rng, 0.34, 0.52), place, radius, green)
     near.roughen(patchy(rng, size, texture(rng, size, 12.0, gain=0.85)), 0.6)
-    turf = ramp(grass, patchy(rng, size, contrast(texture(rng, size, (16.0, 8.0), gain=0.9), 2.4)))
-    tar = ramp(
-        ("18181a", asphalt, "b0aca8"), patchy(rng, size, contrast(texture(rng, size, (40.0, 10.0), gain=0.9), 1.8))
-    )
+    turf = ramp(grass, grained(rng, size, (16.0, 8.0), 0.9, 2.4))
+    tar = ramp(("18181a", asphalt, "b0aca8"), grained(rng, size, (40.0, 10.0), 0.9, 1.8))
     verge, pace, way = between(rng, 0.52, 0.58), between(rng, 2.0, 3.2), pick(rng, (-1.0, 1.0))
     cars = []
     for i in range(whole(rng, 5, 8)):
         lane = i % 2
         scale = 0.9 + 0.3 * lane + between(rng, 0.0, 0.15)
         paint, tall = tint(rng, colour(pick(rng, BODIES)), 0.2), rng.random() < 0.3
-        turning = []
-        for step in range(4):
-            turning.append(Canvas.sprite(0.32, 0.34, unit))
-            _car(turning[-1], 0.12, -0.17 * scale, scale, paint, tall, step / 8, way)
+        turning = [_car(size, 0.12, scale, paint, tall, step / 8, way) for step in range(4)]
         cars.append((lane, between(rng, 0.0, 3.0), pick(rng, (-1.0, 1.0)) * between(rng, 0.2, 0.9), turning))
     cars.sort(key=lambda car: car[0])
     hand = handheld(rng, 0.03)
-
-    def draw(t: float) -> Array:
-        canvas = Canvas(gradient.copy(), unit)
-        dy, dx = hand(t)
+    for t, dy, dx in shots(hand):
+        canvas = Canvas(gradient.copy(), size)
         move = way * pace * t + dx
         start = PAN if way < 0 else 0.0
-        canvas.lay(far.view(dy, start + 0.12 * move, size))
-        canvas.lay(near.view(dy, start + 0.4 * move, size))
-        top, kerb, end = (round((v - dy - LOW) * unit) for v in (verge, verge + 0.1, 1.06))
+        canvas.lay(far.view(dy, start + 0.12 * move))
+        canvas.lay(near.view(dy, start + 0.4 * move))
+        top, kerb, end = (round((v - dy - LOW) * canvas.unit) for v in (verge, verge + 0.1, 1.06))
         canvas.pixels[top:kerb] = cut(turf, dy, 0.7 * move, size)[top:kerb]
         canvas.pixels[kerb:end] = cut(tar, dy, move, size)[kerb:end]
         canvas.pixels[end:] = cut(turf, dy, 1.2 * move, size)[end:]
@@ -209,14 +183,13 @@ def road(rng: Rng, look: int, frames: int, size: int) -> Array:
         for lane, x0, drift, turning in cars:
             place = (x0 + drift * t) % 3.0 + LOW - 0.3
             canvas.stamp(turning[int(t * 60.0) % 4], (0.64, 0.86)[lane] - dy, place)
-        return canvas.pixels
-
-    return film(frames, size, draw)
+        yield canvas.pixels
 
 
-def _car(canvas: Canvas, y: float, x: float, s: float, paint: Array, tall: bool, turn: float, way: float) -> None:
+def _car(size: int, y: float, s: float, paint: Array, tall: bool, turn: float, way: float) -> Canvas:
     """Wheels on the line `y`: shadow, body, cabin, windows, spokes."""
-    long, high = 0.34 * s, 0.075 * s
+    canvas = Canvas.sprite(y + 0.2, y + 0.22, size)
+    x, long, high = -0.17 * s, 0.34 * s, 0.075 * s
     roof = (0.12 if tall else 0.075) * s
     canvas.disc(y + 0.005, x + 0.5 * long, 0.58 * long, colour("101010"), tall=0.09, soft=0.5, alpha=0.6)
     canvas.box(y - high - 0.02 * s, x, high, long, paint)
@@ -240,3 +213,4 @@ def _car(canvas: Canvas, y: float, x: float, s: float, paint: Array, tall: bool,
         canvas.disc(y - 0.012 * s, wheel, 0.021 * s, colour("a8acb0"))
         dy, dx = 0.02 * s * wave(way * turn), 0.02 * s * wave(way * turn + 0.25)
         canvas.line((y - 0.012 * s - dy, wheel - dx), (y - 0.012 * s + dy, wheel + dx), 0.008 * s, colour("404448"))
+    return canvas

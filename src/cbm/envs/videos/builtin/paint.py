@@ -8,7 +8,8 @@ on the CPU), no float sums, no BLAS, no image library.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -17,6 +18,7 @@ T = TypeVar("T")
 Array = np.ndarray
 Number = TypeVar("Number", float, np.ndarray)
 Rng = np.random.Generator
+Pictures = Iterator[Array]  # of a clip, (size, size, 3) in [0, 1], without end
 
 FRAMES_PER_UNIT = 60  # frames of clip time 1
 
@@ -113,6 +115,11 @@ def patchy(rng: Rng, size: int, values: Array) -> Array:
     return 0.5 + (values - 0.5) * (0.15 + 0.85 * rough)
 
 
+def grained(rng: Rng, size: int, per_unit: float | tuple[float, float], gain: float, strength: float) -> Array:
+    """Stone, wood, cloth, grass: a patchy texture with strong contrast."""
+    return patchy(rng, size, contrast(texture(rng, size, per_unit, gain=gain), strength))
+
+
 def shade_and_sun(rng: Rng, size: int, dark: float, bright: float) -> Array:
     """Light on a scene, a texture (2S, 2S, 1): wide patches of sun and shade with sharp and with soft edges."""
     return (dark + (bright - dark) * smooth(0.42, 0.58, texture(rng, size, 0.9, 6, 0.45)))[..., None]
@@ -176,7 +183,7 @@ def warp(texture: Array, y: Array, x: Array) -> Array:
     return d
 
 
-def slope(height: Array, dy: int = 2, dx: int = 2) -> Array:
+def slope(height: Array, dy: int = 1, dx: int = 1) -> Array:
     """Difference to the neighbour `dy` up and `dx` left: relief light from there."""
     fall = height - np.roll(height, (dy, dx), axis=(0, 1))
     rows, columns = len(fall), fall.shape[1]  # what wrapped around takes the value next to it
@@ -238,21 +245,26 @@ def camera(rng: Rng, slow: float = 0.7, fast: float = PAN) -> Camera:
     return at
 
 
+def shots(path: Camera) -> Iterator[tuple[float, float, float]]:
+    """The time of each frame, and where the camera is then."""
+    return ((i / FRAMES_PER_UNIT, *path(i / FRAMES_PER_UNIT)) for i in count())
+
+
 SHARPEN = 0.18  # what a video camera does, too; it makes up for the stretch from a clip's size to the sky's
 
 
-def film(frames: int, size: int, draw: Callable[[float], Array]) -> Array:
-    """`draw(t)` -> (size, size, 3) in [0, 1] for each frame, with a lens' darker corners: uint8 (T, H, W, 3)."""
+def film(pictures: Pictures, frames: int, size: int) -> Array:
+    """The first `frames` pictures, with a lens' darker corners: uint8 (T, H, W, 3)."""
     y, x = view_grid(size)
     lens = (255.0 * (1.04 - 0.08 * ((y - 0.5) * (y - 0.5) + (x - 0.5) * (x - 0.5))))[..., None]
     clip = np.empty((frames, size, size, 3), np.uint8)
-    for i in range(frames):
-        picture = np.clip(draw(i / FRAMES_PER_UNIT) * lens, 0.0, 255.0)
+    for frame, drawn in zip(clip, pictures, strict=False):
+        picture = np.clip(drawn * lens, 0.0, 255.0)
         crisp = picture * (1.0 + 4.0 * SHARPEN) + 0.5
         inner = crisp[1:-1, 1:-1]
         for part in (picture[:-2, 1:-1], picture[2:, 1:-1], picture[1:-1, :-2], picture[1:-1, 2:]):
             inner -= SHARPEN * part
         for edge in ((0,), (-1,), (slice(None), 0), (slice(None), -1)):
             crisp[edge] = picture[edge] + 0.5
-        clip[i] = np.clip(crisp, 0.0, 255.0)
+        frame[:] = np.clip(crisp, 0.0, 255.0)
     return clip

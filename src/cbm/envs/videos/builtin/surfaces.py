@@ -17,31 +17,27 @@ STONES = (
 )
 
 
-def marble(rng: Rng, look: int, frames: int, size: int) -> Array:
+def marble(rng: Rng, look: int, size: int) -> Pictures:
     """Veins in stone or molten rock that the camera passes: a pattern bent by slowly moving noise."""
     unit, stone, other = size / SPAN, by_look(look, STONES), by_look(look + 3, STONES)
     veins = between(rng, 2.0, 4.0)
     pattern = texture(rng, size, 1.2, gain=0.62)
-    grain = patchy(rng, size, contrast(texture(rng, size, 14.0, gain=0.92), 1.8))
+    grain = grained(rng, size, 14.0, 0.92, 1.8)
     bend_y, bend_x, hue = texture(rng, size, 1.0, 3), texture(rng, size, 1.0, 3), texture(rng, size, 0.8, 4, 0.6)
     cracks = 1.0 - smooth(0.0, 0.02, np.abs(texture(rng, size, 2.5, 6, 0.6) - 0.5))
     rows, columns = np.meshgrid(np.arange(size, dtype=np.float32), np.arange(size, dtype=np.float32), indexing="ij")
     strength, speed, path = between(rng, 0.4, 0.8) * unit, between(rng, 0.3, 0.6), camera(rng, 0.7, 1.1)
-
-    def draw(t: float) -> Array:
-        dy, dx = path(t)
+    for t, dy, dx in shots(path):
         y = rows + dy * unit + strength * cut(bend_y, dy + speed * t, dx, size)
         x = columns + dx * unit + strength * cut(bend_x, dy, dx - speed * t, size)
         value = warp(pattern, y, x)
         fine, crack = cut(grain, dy, dx, size), cut(cracks, dy, dx, size)
         tone = 0.5 + 0.5 * wave(veins * value + 0.12 * fine)
         tone = np.clip(0.8 * tone + 0.2 * fine, 0.0, 1.0)
-        light = (0.75 + 5.0 * slope(value, 1, 1) + 0.45 * (fine - 0.5)) * (1.0 - 0.65 * crack)
+        light = (0.75 + 5.0 * slope(value) + 0.45 * (fine - 0.5)) * (1.0 - 0.65 * crack)
         mix = smooth(0.45, 0.6, cut(hue, dy, dx, size))[..., None]
         paint = ramp(stone, tone)
-        return (paint + (ramp(other, tone) - paint) * (0.7 * mix)) * light[..., None]
-
-    return film(frames, size, draw)
+        yield (paint + (ramp(other, tone) - paint) * (0.7 * mix)) * light[..., None]
 
 
 CLOTHS = (
@@ -54,7 +50,7 @@ CLOTHS = (
 )
 
 
-def cloth(rng: Rng, look: int, frames: int, size: int) -> Array:
+def cloth(rng: Rng, look: int, size: int) -> Pictures:
     """A striped, checked or dotted cloth, coarsely woven, with folds that run through it."""
     first, second, third = (colour(code) for code in by_look(look, CLOTHS))
     kind, repeat = pick(rng, ("tartan", "stripes", "checks", "dots")), between(rng, 3.0, 5.0)
@@ -62,14 +58,12 @@ def cloth(rng: Rng, look: int, frames: int, size: int) -> Array:
     turn, unit = between(rng, -0.12, 0.12), size / SPAN
     along, across = wave(0.25 + turn), wave(turn)
     u0, v0 = along * x - across * y, across * x + along * y
-    weave = patchy(rng, size, contrast(texture(rng, size, (40.0, 20.0), gain=0.95), 2.2))
+    weave = grained(rng, size, (40.0, 20.0), 0.95, 2.2)
     lumps = texture(rng, size, 1.6, 4)
     rates = ((0.6, 2.2), (-0.9, 0.9), (1.0, 2.4), (0.0, 1.0))
     folds = [tuple(between(rng, *rate) for rate in rates) for _ in range(4)]
     path = camera(rng, 0.5, 1.0)
-
-    def draw(t: float) -> Array:
-        dy, dx = path(t)
+    for t, dy, dx in shots(path):
         height = 1.6 * window(lumps, 0.5 * t * unit, -0.8 * t * unit, size)
         for fx, fy, rate, phase in folds:
             height = height + (0.32 / (0.6 + fx)) * wave(fx * u0 + fy * v0 - rate * t + phase)
@@ -89,12 +83,8 @@ def cloth(rng: Rng, look: int, frames: int, size: int) -> Array:
         paint = first + (second - first) * cover[..., None]
         paint = paint + (third - paint) * thin[..., None]
         threads = warp(weave, np.floor((v + 1.0) * unit), np.floor((u + 1.0) * unit))
-        fall = height - np.roll(height, 2, axis=1)
-        fall[:, :2] = fall[:, 2:3]
-        light = np.clip(0.75 + 6.0 * fall + 0.18 * (height - 0.8), 0.2, 1.35) * (0.7 + 0.6 * threads)
-        return paint * light[..., None]
-
-    return film(frames, size, draw)
+        light = np.clip(0.75 + 6.0 * slope(height, 0, 2) + 0.18 * (height - 0.8), 0.2, 1.35) * (0.7 + 0.6 * threads)
+        yield paint * light[..., None]
 
 
 def _band(p: Array, low: float, high: float) -> Array:
@@ -112,7 +102,7 @@ BONDS = (  # face colours, joint
 )
 
 
-def bricks(rng: Rng, look: int, frames: int, size: int) -> Array:
+def bricks(rng: Rng, look: int, size: int) -> Pictures:
     """A wall of bricks or tiles: the camera pans, leaf shadows and a patch of window light pass over it."""
     faces, joint = by_look(look, BONDS)
     big = 2 * size
@@ -124,11 +114,11 @@ def bricks(rng: Rng, look: int, frames: int, size: int) -> Array:
     brick = np.floor(place).astype(np.int64) % columns
     p, q = place - np.floor(place), y * rows - course
     edge = np.minimum(np.minimum(p, 1.0 - p) * (rows / columns), np.minimum(q, 1.0 - q))
-    wear = patchy(rng, size, contrast(texture(rng, size, 6.0, gain=0.85), 1.6))
+    wear = grained(rng, size, 6.0, 0.85, 1.6)
     body = smooth(0.06, 0.16, edge + 0.08 * (wear - 0.5))[..., None]
     table = np.stack([tint(rng, colour(pick(rng, faces)), 0.3) for _ in range(rows * columns)])
     paint = table[course.astype(np.int64) * columns + brick] * (0.65 + 0.7 * wear)[..., None]
-    relief = slope(body[..., 0] + 0.5 * wear, 1, 1)[..., None]
+    relief = slope(body[..., 0] + 0.5 * wear)[..., None]
     wall = (colour(joint) * (0.6 + 0.6 * wear)[..., None]) * (1.0 - body) + paint * body
     stains = texture(rng, size, 0.8, 4, 0.6)
     wall = wall * (1.0 + 0.5 * relief) * (0.55 + 0.75 * stains)[..., None]
@@ -139,15 +129,12 @@ def bricks(rng: Rng, look: int, frames: int, size: int) -> Array:
     lean, warm = between(rng, -0.5, 0.5), colour("ffedc8")
     panes = (between(rng, 0.15, 0.25), between(rng, 0.2, 0.32))
     start, speed = between(rng, 0.1, 0.9), pick(rng, (-1.0, 1.0)) * between(rng, 0.4, 0.9)
-
-    def draw(t: float) -> Array:
-        (dy, dx), (sy, sx) = path(t), sway(t)
+    for t, dy, dx in shots(path):
+        sy, sx = sway(t)
         shadow = 0.6 * cut(leaves, dy + sy + 0.2 * t, dx + 2.0 * sx, size)
         shadow = smooth(0.46, 0.55, shadow + 0.4 * cut(far, dy + 0.2 * t, dx + sx, size))
         v, u = gy - 0.5 - sy, gx - (start + speed * t) + lean * (gy - 0.5)
         pane = smooth(0.0, 0.02, panes[0] - np.abs(np.abs(u) - panes[0] - 0.015))
         pane = pane * smooth(0.0, 0.02, panes[1] - np.abs(np.abs(v) - panes[1] - 0.015))
         light = 0.45 + 0.7 * sun * shadow + 0.6 * pane * (0.6 + 0.4 * shadow)
-        return cut(wall, dy, dx, size) * (light[..., None] * warm)
-
-    return film(frames, size, draw)
+        yield cut(wall, dy, dx, size) * (light[..., None] * warm)

@@ -20,28 +20,24 @@ TOYS = ("e03c31", "f5b82e", "2f7fd0", "3fae5a", "8f4fc0", "f07f3c", "f2ede0", "2
 PHASES = 8  # drawings of a thing that turns or walks
 
 
-def solids(rng: Rng, look: int, frames: int, size: int) -> Array:
+def solids(rng: Rng, look: int, size: int) -> Pictures:
     """Balls that roll and blocks that turn on a table of planks, with their shadows."""
-    unit = size / SPAN
-    grain = patchy(rng, size, contrast(texture(rng, size, (30.0, 3.0), gain=0.88), 1.8))
+    grain = grained(rng, size, (30.0, 3.0), 0.88, 1.8)
     table = ramp(by_look(look, TABLES), 0.75 * grain + 0.25 * texture(rng, size, 2.0))
-    y, _ = grid(2 * size, 2 * size, unit)
-    plank = y * (2.0 * whole(rng, 2, 4))
+    plank = grid(2 * size, 2 * size, size / SPAN)[0] * (2.0 * whole(rng, 2, 4))
     gap = smooth(0.0, 0.08, np.abs(plank - np.floor(plank + 0.5)))
     table = table * (0.3 + 0.7 * gap)[..., None]
     things = []
     for i in range(whole(rng, 110, 140)):
         radius, paint = between(rng, 0.035, 0.1), tint(rng, colour(pick(rng, TOYS)), 0.25)
         spot = colour(pick(rng, TOYS))
-        turning = [_toy(unit, i % 2 == 0, radius, paint, spot, step / PHASES) for step in range(PHASES)]
+        turning = [_toy(size, i % 2 == 0, radius, paint, spot, step / PHASES) for step in range(PHASES)]
         place = (between(rng, LOW, HIGH), between(rng, 0.0, 2.8))
         motion = (between(rng, -0.15, 0.15), between(rng, -1.2, 1.2), between(rng, 0.0, 1.0), between(rng, -2.0, 2.0))
         things.append((turning, i % 2 == 0, place, motion))
     path, light = camera(rng, 0.5, 1.0), shade_and_sun(rng, size, 0.5, 1.15)
-
-    def draw(t: float) -> Array:
-        dy, dx = path(t)
-        canvas = Canvas(cut(table, dy, dx, size).copy(), unit)
+    for t, dy, dx in shots(path):
+        canvas = Canvas(cut(table, dy, dx, size).copy(), size)
         seen = []
         for i, (turning, rolls, (y0, x0), (vy, vx, phase, spin)) in enumerate(things):
             x = (x0 + (vx if rolls else 0.0) * t - dx) % 2.8 + LOW - 0.2
@@ -49,13 +45,11 @@ def solids(rng: Rng, look: int, frames: int, size: int) -> Array:
             seen.append((y0 + vy * wave(0.5 * t + phase) - dy, x, i, turning[step]))
         for y, x, _, sprite in sorted(seen, key=lambda thing: thing[:3]):
             canvas.stamp(sprite, y, x)
-        return canvas.pixels * cut(light, dy, dx, size)
-
-    return film(frames, size, draw)
+        yield canvas.pixels * cut(light, dy, dx, size)
 
 
-def _toy(unit: float, rolls: bool, radius: float, paint: Array, spot: Array, turn: float) -> Canvas:
-    sprite = Canvas.sprite(2.0 * radius, 2.2 * radius, unit)
+def _toy(size: int, rolls: bool, radius: float, paint: Array, spot: Array, turn: float) -> Canvas:
+    sprite = Canvas.sprite(2.0 * radius, 2.2 * radius, size)
     sprite.disc(0.55 * radius, 0.45 * radius, 1.25 * radius, colour("080808"), tall=0.6, soft=0.5, alpha=0.65)
     if rolls:
         _ball(sprite, 0.0, 0.0, 1.1 * radius, radius, paint, spot, turn)
@@ -103,17 +97,16 @@ SKINS = ("f0c8a8", "d8a07c", "a8704c", "6f452c", "e8b890")
 HAIR = ("1c1410", "4a2c18", "8a5c30", "c8a068", "6a6a6a")
 
 
-def crowd(rng: Rng, look: int, frames: int, size: int) -> Array:
+def crowd(rng: Rng, look: int, size: int) -> Pictures:
     """People who cross a paved square in both directions, seen from a little above by a camera that walks along."""
     pale, dark = (colour(code) for code in by_look(look, SQUARES))
-    unit, big = size / SPAN, 2 * size
-    y, x = grid(big, big, big / TEXTURE)
+    y, x = grid(2 * size, 2 * size, 2 * size / TEXTURE)
     flags = whole(rng, 4, 8)
     p, q = x * flags, y * (1.6 * flags)
     stone = np.floor(q).astype(np.int64) * 97 + np.floor(p).astype(np.int64)
     shades = rng.random(1024, dtype=np.float32)[stone % 1024]
     joint = np.minimum(np.abs(p - np.floor(p + 0.5)), np.abs(q - np.floor(q + 0.5)))
-    wear = patchy(rng, size, contrast(texture(rng, size, 5.0, gain=0.88), 1.8))
+    wear = grained(rng, size, 5.0, 0.88, 1.8)
     ground = (pale + (dark - pale) * (0.3 * shades + 0.5 * wear)[..., None]) * (0.7 + 0.45 * wear)[..., None]
     ground = ground * (0.6 + 0.4 * smooth(0.03, 0.08, joint))[..., None]
     sun, people = between(rng, -0.2, 0.2), []
@@ -128,25 +121,21 @@ def crowd(rng: Rng, look: int, frames: int, size: int) -> Array:
             colour(pick(rng, HAIR)),
             colour(pick(rng, SHIRTS)),
         )
-        walking = [_walker(unit, tall, looks, step / PHASES, sun, pace) for step in range(PHASES)]
+        walking = [_walker(size, tall, looks, step / PHASES, sun, pace) for step in range(PHASES)]
         people.append((foot, between(rng, 0.0, 2.8), pace, tall, walking, between(rng, 0.0, 1.0)))
     people.sort(key=lambda person: person[0])
     path, light = camera(rng, 0.4, 0.9), shade_and_sun(rng, size, 0.5, 1.2)
-
-    def draw(t: float) -> Array:
-        dy, dx = path(t)
-        canvas = Canvas(cut(ground, dy, dx, size).copy(), unit)
+    for t, dy, dx in shots(path):
+        canvas = Canvas(cut(ground, dy, dx, size).copy(), size)
         for foot, x0, pace, tall, walking, phase in people:
-            x = (x0 + pace * t - dx) % 2.8 + LOW - 0.2
-            canvas.stamp(walking[int((4.0 * t + phase) * PHASES) % PHASES], foot - 0.5 * tall - dy, x)
-        return canvas.pixels * cut(light, dy, dx, size)
-
-    return film(frames, size, draw)
+            cx = (x0 + pace * t - dx) % 2.8 + LOW - 0.2
+            canvas.stamp(walking[int((4.0 * t + phase) * PHASES) % PHASES], foot - 0.5 * tall - dy, cx)
+        yield canvas.pixels * cut(light, dy, dx, size)
 
 
-def _walker(unit: float, tall: float, looks: tuple[Array, ...], step: float, sun: float, pace: float) -> Canvas:
+def _walker(size: int, tall: float, looks: tuple[Array, ...], step: float, sun: float, pace: float) -> Canvas:
     shirt, trousers, skin, hair, bag = looks
-    canvas, foot = Canvas.sprite(0.65 * tall, 0.55 * tall, unit), 0.5 * tall
+    canvas, foot = Canvas.sprite(0.65 * tall, 0.55 * tall, size), 0.5 * tall
     stride, bob = 0.13 * tall * wave(step), 0.015 * tall * abs(wave(step))
     hip, neck = foot - 0.45 * tall - bob, foot - 0.8 * tall - bob
     canvas.disc(foot, sun * tall, 0.3 * tall, colour("060606"), tall=0.3, soft=0.4, alpha=0.6)
@@ -163,9 +152,9 @@ def _walker(unit: float, tall: float, looks: tuple[Array, ...], step: float, sun
 SPINES = ("7a1f24", "1f3a5c", "2f5a3c", "c8a050", "e0d8c4", "3a2a20", "8a5a2c", "4f3a6a", "b8543a", "20242c")
 
 
-def shelf(rng: Rng, look: int, frames: int, size: int) -> Array:
+def shelf(rng: Rng, look: int, size: int) -> Pictures:
     """The camera moves along a full bookshelf while a lamp swings."""
-    case = Canvas.layer(size / SPAN)
+    case = Canvas.layer(size)
     bottom = case.top + case.pixels.shape[0] / case.unit
     grain = contrast(texture(rng, size, (2.0, 30.0), gain=0.8), 1.5)
     rows, columns = case.pixels.shape[:2]
@@ -190,14 +179,11 @@ def shelf(rng: Rng, look: int, frames: int, size: int) -> Array:
     path, swing = camera(rng, 0.5, 0.9), between(rng, 1.0, 2.0)
     y, x0 = view_grid(size)
     warm = colour(pick(rng, ("ffd8a0", "fff0d8", "d0e4ff")))
-
-    def draw(t: float) -> Array:
-        picture = case.view(*path(t), size)[..., :3]
+    for t, dy, dx in shots(path):
+        picture = case.view(dy, dx)[..., :3]
         lamp_x = 0.5 + 0.6 * wave(swing * t)
         distance = (x0 - lamp_x) * (x0 - lamp_x) + 0.6 * (y - 0.35) * (y - 0.35)
-        return picture * ((0.5 + 1.1 / (1.0 + 3.0 * distance))[..., None] * warm)
-
-    return film(frames, size, draw)
+        yield picture * ((0.5 + 1.1 / (1.0 + 3.0 * distance))[..., None] * warm)
 
 
 def _book(rng: Rng, case: Canvas, floor: float, x: float, room: float, spines: Sequence[str]) -> float:

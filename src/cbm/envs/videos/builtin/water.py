@@ -34,13 +34,13 @@ POOLS = (
 PEBBLES = ("2f2c28", "7a6a55", "c8b89c", "6f7f78", "e8dfc8", "8a4a38")
 
 
-def caustics(rng: Rng, look: int, frames: int, size: int) -> Array:
+def caustics(rng: Rng, look: int, size: int) -> Pictures:
     """The floor of a pool or brook, bent by the waves above and crossed by a net of light."""
     deep, shallow, lit = (colour(code) for code in by_look(look, POOLS))
     unit, big = size / SPAN, 2 * size
     net = LightNet(rng, size)
     y, x = grid(big, big, big)
-    stones = patchy(rng, size, contrast(texture(rng, size, 10.0, gain=0.92), 2.0))
+    stones = grained(rng, size, 10.0, 0.92, 2.0)
     if rng.random() < 0.6:  # tiles
         count = whole(rng, 44, 64)
         p, q = x * count, y * count
@@ -56,25 +56,21 @@ def caustics(rng: Rng, look: int, frames: int, size: int) -> Array:
     floor = floor * (0.6 + 0.7 * stones)[..., None]
     speed, bend, path = between(rng, 0.5, 0.9), between(rng, 0.03, 0.06) * unit, camera(rng, 0.5, 1.0)
     rows, columns = np.meshgrid(np.arange(size, dtype=np.float32), np.arange(size, dtype=np.float32), indexing="ij")
-    depth = smooth(-0.6, 1.3, view_grid(size)[0] + 0.0 * columns)[..., None]
+    depth = smooth(-0.6, 1.3, view_grid(size)[0])[..., None]
     glints = smooth(0.76, 0.84, texture(rng, size, 16.0, 4, 0.8))
-
-    def draw(t: float) -> Array:
-        dy, dx = path(t)
+    for t, dy, dx in shots(path):
         swell = cut(net.sheets[0], speed * t, -speed * t, size) - 0.5
         chop = cut(net.sheets[1], -speed * t, 0.5 * speed * t, size) - 0.5
         row, column = rows + 2.0 * bend * swell + dy * unit, columns + 2.0 * bend * chop + dx * unit
         ground = warp(floor, np.floor(row), np.floor(column))  # whole pixels: sharp
         light = net.at(speed * t, 0.7 * dy, 0.7 * dx)[..., None]
         sparkle = cut(glints, 0.8 * speed * t, 0.5 * dx - speed * t, size)[..., None]
-        return ground * (0.55 + 0.35 * depth) + lit * (0.55 * light * (0.4 + 0.6 * depth) + 0.8 * sparkle) + deep * 0.08
-
-    return film(frames, size, draw)
+        yield ground * (0.55 + 0.35 * depth) + lit * (0.55 * light * (0.4 + 0.6 * depth) + 0.8 * sparkle) + deep * 0.08
 
 
 def _pebbles(rng: Rng, size: int) -> Array:
     """Stones of all colours, lit from the upper left: a periodic texture."""
-    canvas = Canvas(ramp(PEBBLES[:2], texture(rng, size, 10.0, gain=0.85)), size / SPAN, 0.0, 0.0)
+    canvas = Canvas(ramp(PEBBLES[:2], texture(rng, size, 10.0, gain=0.85)), size, 0.0, 0.0)
     for _ in range(2600):
         y, x, radius = between(rng, 0.0, TEXTURE), between(rng, 0.0, TEXTURE), between(rng, 0.03, 0.11)
         paint, tall = tint(rng, colour(pick(rng, PEBBLES)), 0.3), between(rng, 0.6, 1.1)
@@ -88,16 +84,16 @@ SCALES = ("f28c28", "e8d44d", "d23c4a", "4aa0d8", "f4f0e6", "7a4fb0", "2f3d4f", 
 BEATS = 6  # drawings of a fish that swims
 
 
-def fish(rng: Rng, look: int, frames: int, size: int) -> Array:
+def fish(rng: Rng, look: int, size: int) -> Pictures:
     """Shoals over sand, stones and coral: bodies that bend as they swim, weed that sways, light from the waves."""
-    unit, big = size / SPAN, 2 * size
+    big = 2 * size
     deep, shallow, lit = (colour(code) for code in by_look(look, POOLS))
     y, x = grid(big, big, big)
-    lumps = patchy(rng, size, contrast(texture(rng, size, 6.0, gain=0.88), 1.8))
+    lumps = grained(rng, size, 6.0, 0.88, 1.8)
     ripples = wave(38.0 * y + 2.5 * lumps + 6.0 * x)
     sand = ramp(("5f4a36", "c9b283", "fff0c4"), 0.5 + 0.2 * ripples + 0.6 * (lumps - 0.5))
-    sand = sand * (0.35 + 0.75 * shallow) * (1.0 + 1.2 * slope(lumps, 1, 1))[..., None]
-    net, reef = LightNet(rng, size), Canvas.layer(unit)
+    sand = sand * (0.35 + 0.75 * shallow) * (1.0 + 1.2 * slope(lumps))[..., None]
+    net, reef = LightNet(rng, size), Canvas.layer(size)
     for _ in range(whole(rng, 60, 90)):
         _coral(rng, reef, between(rng, LOW, HIGH + 0.2), between(rng, reef.left, reef.right))
     reef.roughen(contrast(texture(rng, size, 16.0, gain=0.9), 1.5), 0.5)
@@ -105,30 +101,21 @@ def fish(rng: Rng, look: int, frames: int, size: int) -> Array:
     for _ in range(whole(rng, 80, 110)):
         long, paint = between(rng, 0.03, 0.1), tint(rng, colour(pick(rng, SCALES)), 0.3)
         way, bars = pick(rng, (-1.0, 1.0)) * between(rng, 0.4, 1.6), whole(rng, 2, 6)
-        swimming = []
-        for beat in range(BEATS):
-            sprite = Canvas.sprite(1.6 * long, 1.8 * long, unit)
-            sprite.disc(0.9 * long, 0.3 * long, long, deep * 0.3, tall=0.35, soft=0.5, alpha=0.5)
-            _fish(sprite, long, paint, bars, way, beat / BEATS)
-            swimming.append(sprite)
+        swimming = [_fish(size, long, paint, deep * 0.3, bars, way, beat / BEATS) for beat in range(BEATS)]
         place = (between(rng, LOW, HIGH), between(rng, 0.0, 2.8))
         shoal.append((long, swimming, place, way, between(rng, 0.0, 1.0)))
     shoal.sort(key=lambda one: one[0])
     path, light = camera(rng, 0.5, 1.0), shade_and_sun(rng, size, 0.5, 1.25)
     haze = 0.2 * (HIGH - view_grid(size)[0])[..., None]
-
-    def draw(t: float) -> Array:
-        dy, dx = path(t)
-        canvas = Canvas(cut(sand, dy, dx, size).copy(), unit)
-        canvas.lay(reef.view(dy, dx, size))
+    for t, dy, dx in shots(path):
+        canvas = Canvas(cut(sand, dy, dx, size).copy(), size)
+        canvas.lay(reef.view(dy, dx))
         canvas.pixels += lit * (0.35 * net.at(0.8 * t, 0.8 * dy, 0.8 * dx)[..., None])
         for _, swimming, (y0, x0), way, phase in shoal:
             cx = (x0 + way * t - dx) % 2.8 + LOW - 0.2
             cy = y0 + 0.06 * wave(0.8 * t + phase) - dy
             canvas.stamp(swimming[int((4.0 * t + phase) * BEATS) % BEATS], cy, cx)
-        return canvas.pixels * ((1.0 - haze) * cut(light, dy, dx, size)) + shallow * haze
-
-    return film(frames, size, draw)
+        yield canvas.pixels * ((1.0 - haze) * cut(light, dy, dx, size)) + shallow * haze
 
 
 def _coral(rng: Rng, reef: Canvas, y: float, x: float) -> None:
@@ -147,8 +134,10 @@ def _coral(rng: Rng, reef: Canvas, y: float, x: float) -> None:
         reef.disc(*tip, 0.016, np.clip(paint * 1.4, 0.0, 1.0))
 
 
-def _fish(sprite: Canvas, long: float, paint: Array, bars: int, way: float, beat: float) -> None:
+def _fish(size: int, long: float, paint: Array, shadow: Array, bars: int, way: float, beat: float) -> Canvas:
     """Body, forked tail, bars and an eye, bent sideways by a wave that runs towards the tail."""
+    sprite = Canvas.sprite(1.6 * long, 1.8 * long, size)
+    sprite.disc(0.9 * long, 0.3 * long, long, shadow, tall=0.35, soft=0.5, alpha=0.5)
     view, dy, dx = sprite.around(0.0, 0.0, 0.9 * long, 1.75 * long)
     u = dx * ((1.0 if way > 0 else -1.0) / long)  # 1 at the nose, -1 where the tail begins
     v = dy * (1.0 / long) - 0.13 * (1.0 - u) * wave(beat + 0.25 * u)
@@ -163,3 +152,4 @@ def _fish(sprite: Canvas, long: float, paint: Array, bars: int, way: float, beat
     shade = paint * light[..., None]
     shade = shade + (1.0 - shade) * (1.0 - smooth(0.09, 0.13, eye))[..., None]
     blend(view, cover, shade * smooth(0.04, 0.08, eye)[..., None])
+    return sprite
