@@ -17,7 +17,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from cbm.agents import agent_names
 from cbm.agents.tpc.networks import FrameEncoder
 from cbm.bench import Row, alternate, cost
-from cbm.bench.side import PERIOD, Update, Load
+from cbm.bench.side import PERIOD, Load, Update
 from cbm.config.build import thread_count
 from cbm.config.comparison import REFERENCE
 from cbm.learning import threads
