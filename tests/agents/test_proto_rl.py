@@ -175,7 +175,7 @@ def test_the_critic_trains_the_last_layer_and_no_convolution() -> None:
 
 
 def test_the_paper_preset_is_its_authors() -> None:
-    """Projections and latents by hand, from Proto-RL's code: Linear(features); LayerNorm(Linear(features))."""
+    """Projections and latents by hand, from Proto-RL's code: Linear(feature maps); LayerNorm(Linear(feature maps))."""
     a, b = agent("proto"), batch(n_step=1)
     with torch.no_grad():
         x = b.obs.float() / 255
@@ -192,7 +192,7 @@ def test_the_paper_preset_is_its_authors() -> None:
 
 def test_what_the_laptop_preset_adds_is_named() -> None:
     paper, laptop = (make_config("proto", preset=preset).agent for preset in ("paper", "laptop"))
-    own = {"pixel_offset", "latent_tanh", "centre_features", "proto"}
+    own = {"pixel_offset", "latent_tanh", "centre_maps", "proto"}
     sizes = {"conv_strides", "batch_size", "hidden_dim"}
     shared = sizes | {"lr", "updates_per_step", "colour_jitter", "colour_updates"}  # the same for every agent
     assert {f.name for f in fields(paper) if getattr(paper, f.name) != getattr(laptop, f.name)} == own | shared
@@ -203,24 +203,24 @@ def test_what_the_laptop_preset_adds_is_named() -> None:
 def test_the_critic_sees_what_the_encoder_has_just_learned(monkeypatch: pytest.MonkeyPatch) -> None:
     a, b, seen = agent("proto", shift_pad=0, lr=1e-2), batch(n_step=1), []
     first, latent = a.encode(b.obs), a.encoder.latent
-    monkeypatch.setattr(a.encoder, "latent", lambda features: (seen.append(features), latent(features))[1])
+    monkeypatch.setattr(a.encoder, "latent", lambda maps: (seen.append(maps), latent(maps))[1])
     a.update(b, 0)
-    torch.testing.assert_close(seen[0], a.encoder.features(b.obs))
+    torch.testing.assert_close(seen[0], a.encoder.maps(b.obs))
     assert not torch.allclose(a.encode(b.obs), first)
 
 
 def test_the_latent_is_made_of_what_differs() -> None:
-    a = agent("proto", centre_features=True, latent_tanh=True, pretrain_steps=1)  # which is over: features stay
+    a = agent("proto", centre_maps=True, latent_tanh=True, pretrain_steps=1)  # which is over: maps stay
     first, second = batch(0, n_step=1), batch(1, n_step=1)
-    features = []
+    maps = []
     for b in (first, second):
         a.generator.manual_seed(7)
         with torch.no_grad():
-            features.append(a.encoder.features(random_shift(b.obs, a.generator, a.config.shift_pad)).mean(dim=0))
+            maps.append(a.encoder.maps(random_shift(b.obs, a.generator, a.config.shift_pad)).mean(dim=0))
         a.generator.manual_seed(7)
         a.update(b, 1)
-    torch.testing.assert_close(a.encoder.average, 0.95 * features[0] + 0.05 * features[1])
-    x = a.encoder.features(first.obs)
+    torch.testing.assert_close(a.encoder.average, 0.95 * maps[0] + 0.05 * maps[1])
+    x = a.encoder.maps(first.obs)
     torch.testing.assert_close(a.encoder(first.obs), torch.tanh(a.encoder.projection(x - a.encoder.average)))
 
 

@@ -92,8 +92,8 @@ class Reference:
             x = F.conv2d(x, weight, bias, stride).clamp(min=0)
         return x.permute(0, 2, 3, 1).reshape(B, -1)  # pixels before channels: how our projection reads them
 
-    def latent(self, features: Tensor, which: str = "encoder.projection") -> Tensor:
-        return torch.tanh(self.norm(f"{which}.1", self.linear(f"{which}.0", features)))
+    def latent(self, maps: Tensor, which: str = "encoder.projection") -> Tensor:
+        return torch.tanh(self.norm(f"{which}.1", self.linear(f"{which}.0", maps)))
 
     def raw_transition(self, z: Tensor, action: Tensor) -> Tensor:
         return self.head("objective.transition.net", z, action)
@@ -158,20 +158,20 @@ class Reference:
     def update(self, b: Batch, g: torch.Generator) -> None:
         for name, w in self.w.items():
             w.requires_grad_(not name.startswith("target"))
-        features = self.convolve(b.obs, g)
-        z = self.latent(features)
+        maps = self.convolve(b.obs, g)
+        z = self.latent(maps)
         with torch.no_grad():
-            features_next = self.convolve(b.next_obs, g)
+            maps_next = self.convolve(b.next_obs, g)
             if self.soft:
-                action, log_pi = self.drawn_action(self.latent(features_next), g)
-                q = torch.minimum(*self.q("target_critic", self.latent(features_next, "target_projection"), action))
+                action, log_pi = self.drawn_action(self.latent(maps_next), g)
+                q = torch.minimum(*self.q("target_critic", self.latent(maps_next, "target_projection"), action))
                 y = b.reward + GAMMA * (q - self.w["temperature.log_alpha"].exp() * log_pi)
             else:
-                features_boot = self.convolve(b.boot_obs, g)
-                action = self.noisy_action(self.latent(features_boot), g)
-                q = torch.minimum(*self.q("target_critic", self.latent(features_boot, "target_projection"), action))
+                maps_boot = self.convolve(b.boot_obs, g)
+                action = self.noisy_action(self.latent(maps_boot), g)
+                q = torch.minimum(*self.q("target_critic", self.latent(maps_boot, "target_projection"), action))
                 y = b.n_step_reward + GAMMA**3 * q
-        cbm_loss = self.cbm_loss(z, b.action, b.n_step_reward / REPEAT, self.latent(features_next).detach())
+        cbm_loss = self.cbm_loss(z, b.action, b.n_step_reward / REPEAT, self.latent(maps_next).detach())
         q1, q2 = self.q("critic", z.detach(), b.action)
         critic_loss = torch.stack([(q1 - y) ** 2, (q2 - y) ** 2]).mean()
         self.step(cbm_loss + critic_loss, ("encoder", "objective", "critic"))
@@ -181,7 +181,7 @@ class Reference:
                     part, _, rest = name.removeprefix("target_").partition(".")
                     online = self.w[f"{part.replace('projection', 'encoder.projection')}.{rest}"]
                     self.w[name] = 0.01 * online + 0.99 * self.w[name]
-            self.update_actor(self.latent(features).detach(), g)
+            self.update_actor(self.latent(maps).detach(), g)
         self.updates += 1
 
     def update_actor(self, z: Tensor, g: torch.Generator) -> None:

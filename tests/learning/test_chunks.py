@@ -31,7 +31,7 @@ def small_encoder(mixed_precision: bool = False) -> Encoder:
 
 
 @pytest.mark.parametrize("count", [SIZE, SIZE + 1, 3 * SIZE - 2])
-@pytest.mark.parametrize("makes", ["latents", "features", "both"])
+@pytest.mark.parametrize("makes", ["latents", "maps", "both"])
 def test_values_and_gradients_are_those_of_one_pass(count: int, makes: Any) -> None:
     encoder, obs = small_encoder(), observations(count)
     see: Callable[..., Tensor] = lambda obs, bright: (obs * bright[:, None, None, None]).clamp(max=255)  # noqa: E731
@@ -44,11 +44,11 @@ def test_values_and_gradients_are_those_of_one_pass(count: int, makes: Any) -> N
         assert not kept.requires_grad
         torch.testing.assert_close(kept, encoder.convs(see(obs, bright)).detach(), rtol=1e-4, atol=1e-5)
     at_once = encoder.convs(see(obs, bright)), encoder.convs(obs).detach()
-    if makes != "features":
+    if makes != "maps":
         at_once = encoder.latent(at_once[0]), encoder.latent(at_once[1]).detach()
     torch.testing.assert_close((learned, fixed), at_once, rtol=1e-4, atol=1e-5)
     assert not fixed.requires_grad
-    parameters = list((encoder.convs if makes == "features" else encoder).parameters())
+    parameters = list((encoder.convs if makes == "maps" else encoder).parameters())
     ours = torch.autograd.grad((learned * fixed).sum(), parameters)
     for a, b in zip(ours, torch.autograd.grad((at_once[0] * at_once[1]).sum(), parameters), strict=True):
         assert (a - b).abs().max() < 1e-4 * b.abs().max()
@@ -133,10 +133,10 @@ def test_a_run_may_go_on_with_another_number_of_threads(tmp_path: Path) -> None:
 
 
 def test_an_error_in_a_chunk_ends_the_run_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(self: Encoder, features: Tensor) -> Tensor:
+    def broken(self: Encoder, maps: Tensor) -> Tensor:
         if threading.current_thread() is not threading.main_thread():
             raise ArithmeticError("in a chunk")
-        return self.projection(features)
+        return self.projection(maps)
 
     monkeypatch.setattr(Encoder, "latent", broken)
     with pytest.raises(ArithmeticError, match="in a chunk"):

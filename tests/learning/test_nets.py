@@ -85,7 +85,7 @@ def test_what_other_methods_have_otherwise() -> None:
         x = F.relu(conv(x))
     x = last(x).permute(0, 2, 3, 1).flatten(1)
     assert (x < 0).any()
-    torch.testing.assert_close(encoder.features(obs(5)), x, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(encoder.maps(obs(5)), x, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(encoder(obs(5)), encoder.projection(x), rtol=1e-4, atol=1e-5)
 
 

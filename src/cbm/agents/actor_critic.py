@@ -132,10 +132,10 @@ class ActorCritic(Learner):
         """One step of the actor on latents (B, D)."""
         raise NotImplementedError
 
-    def finish_update(self, latents: Latents, features: Tensor, env_step: int) -> Metrics:
-        """What follows the step of encoder and critic; latents and features of the batch are from before it."""
+    def finish_update(self, latents: Latents, maps: Tensor, env_step: int) -> Metrics:
+        """What follows the step of encoder and critic; latents and feature maps of the batch are from before it."""
         with torch.no_grad():
-            z = self.encoder.latent(features)  # through the projection as it is now
+            z = self.encoder.latent(maps)  # through the projection as it is now
         metrics = self.follow(z, env_step, self.critic_updates)
         self.learn_again(latents, env_step)
         self.updates += 1
@@ -179,9 +179,9 @@ class ActorCritic(Learner):
         return (obs, pixels, draw_colours(obs, self.generator, jitter)) if jitter else (obs, pixels)
 
     def seen(self, obs: Tensor, alike: Alike | None = None, learns: bool = False, makes: Makes = "latents") -> Work:
-        """For `chunks.run`: latents (B, D) of a random view of observations, their features (B, F), or both.
+        """For `chunks.run`: latents (B, D) of a random view of observations, their feature maps (B, F), or both.
 
-        `encoder.latent` makes latents of features, and others once it has learned.
+        `encoder.latent` makes latents of these maps, and others once it has learned.
         """
         return self.encoder.work(*self.random_view(obs, alike), see=view, learns=learns, makes=makes)
 

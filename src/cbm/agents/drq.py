@@ -39,7 +39,7 @@ class DrQ(SAC):
         # Further views, for the critic alone.
         others = [self.seen(batch.obs, alike, learns=not blocked) for _ in range(1, config.shifts)]
         then = [self.seen(batch.next_obs, alike) for _ in range(config.shifts)]
-        (z, features), *encoded = chunks.run([first, *others, *then])
+        (z, maps), *encoded = chunks.run([first, *others, *then])
         z_next = torch.cat(encoded[len(others) :])  # (shifts * B, D)
         if self.objective is not None:
             transitions = z, batch.action, batch.reward, z_next[:size]
@@ -51,7 +51,7 @@ class DrQ(SAC):
         losses["critic"] = td_loss(q, target.repeat(config.shifts, 1))
         metrics |= minimise(losses, self.weights, ("encoder", "critic"), self.optimizers)
         metrics |= critic_metrics(q[0], target, z)
-        return metrics | self.finish_update(latents, features, env_step)
+        return metrics | self.finish_update(latents, maps, env_step)
 
     def mean_target(self, batch: Batch, z_next: Tensor) -> Tensor:
         """y = r + gamma * mean over shifts of (min_i Q_i'(z', a') - alpha log pi(a' | z')), a' ~ pi(z')."""

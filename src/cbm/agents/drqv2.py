@@ -58,7 +58,7 @@ class DrQv2(ActorCritic):
         seen = [self.seen(batch.obs, alike, learns=True, makes="both"), self.seen(batch.boot_obs, alike)]
         if self.objective is not None:
             seen.append(self.seen(batch.next_obs, alike))
-        (z, features), z_boot, *z_next = chunks.run(seen)
+        (z, maps), z_boot, *z_next = chunks.run(seen)
         if self.objective is not None:
             transitions = z, batch.action, batch.reward, z_next[0]
             losses, metrics = self.objective.losses(*transitions, self.actor.mean, batch.episode)
@@ -69,7 +69,7 @@ class DrQv2(ActorCritic):
         losses["critic"] = td_loss(q, target)
         metrics |= minimise(losses, self.weights, ("encoder", "critic"), self.optimizers)
         metrics |= critic_metrics(q[0], target, z)
-        return metrics | self.finish_update(latents, features, env_step)
+        return metrics | self.finish_update(latents, maps, env_step)
 
     @torch.no_grad()
     def target(self, latents: Latents, env_step: int) -> Tensor:

@@ -15,7 +15,7 @@ from cbm.agents.base import Setup, as_batch, seeded
 from cbm.agents.sac import SAC, SACConfig
 from cbm.learning import chunks
 from cbm.learning.augment import view
-from cbm.learning.nets import Encoder, count_features
+from cbm.learning.nets import Encoder, conv_outputs
 from cbm.learning.ops import soft_update
 from cbm.learning.optimisation import adam, critic_metrics, encoder_optimizer, minimise, td_loss
 from cbm.learning.recent import Latents
@@ -47,15 +47,15 @@ class ProtoRLConfig(SACConfig):
     """Subtracted from pixels / 255. Proto-RL subtracts nothing, the paper's encoder 0.5."""
     latent_tanh: bool = False
     """Whether the latent ends with tanh. Proto-RL's does not, the paper's encoder does."""
-    centre_features: bool = False
-    """Whether the average is subtracted from features before the latent. Proto-RL does not do this."""
+    centre_maps: bool = False
+    """Whether the average is subtracted from feature maps before the latent. Proto-RL does not do this."""
     proto: ProtoConfig = ProtoConfig()  # noqa: RUF009 - frozen
     """Projector, prototypes, candidates."""
 
     def laptop(self) -> Self:
         """As the others, with their encoder, and with what keeps projections and latents from collapsing."""
         return replace(
-            super().laptop(), pixel_offset=0.5, latent_tanh=True, centre_features=True, proto=self.proto.laptop()
+            super().laptop(), pixel_offset=0.5, latent_tanh=True, centre_maps=True, proto=self.proto.laptop()
         )
 
 
@@ -75,26 +75,26 @@ class CentredEncoder(Encoder):
         assert isinstance(linear, nn.Linear)
         self.register_buffer("average", torch.zeros(linear.in_features))
 
-    def latent(self, features: Tensor) -> Tensor:
-        return super().latent(features - self.average)
+    def latent(self, maps: Tensor) -> Tensor:
+        return super().latent(maps - self.average)
 
     @torch.no_grad()
-    def follow(self, features: Tensor) -> None:
+    def follow(self, maps: Tensor) -> None:
         """Move the average towards that of a batch; the first one sets it."""
-        self.average.lerp_(features.mean(dim=0), torch.where(self.average.any(), self.rate, 1.0))
+        self.average.lerp_(maps.mean(dim=0), torch.where(self.average.any(), self.rate, 1.0))
 
 
 class ProtoRL(SAC):
-    """The objective alone trains the convolutions, on whose features it works; the critic trains the layer from them
-    to the latent, as it trains its own first layer in the authors' code."""
+    """The objective alone trains the convolutions, on whose maps it works; the critic trains the layer from these to
+    the latent, as it trains its own first layer in the authors' code."""
 
     config: ProtoRLConfig
     objective: Proto
 
     def __init__(self, config: ProtoRLConfig, setup: Setup, objective: None = None) -> None:
         with seeded(setup.seed):
-            features = count_features(setup.obs_shape, config.conv_channels, config.conv_strides)
-            proto = Proto(config.proto, features)
+            inputs = conv_outputs(setup.obs_shape, config.conv_channels, config.conv_strides)
+            proto = Proto(config.proto, inputs)
         super().__init__(config, setup, proto)
         self.optimizers["encoder"] = encoder_optimizer(self.encoder.convs, proto, config.lr)
         self.optimizers["projection"] = adam(self.encoder.projection.parameters(), config.lr)
@@ -103,7 +103,7 @@ class ProtoRL(SAC):
 
     def make_encoder(self) -> Encoder:
         config = self.config
-        kind = CentredEncoder if config.centre_features else Encoder
+        kind = CentredEncoder if config.centre_maps else Encoder
         return make_encoder(config, self.setup, kind, pixel_offset=config.pixel_offset, tanh=config.latent_tanh)
 
     def update(self, batch: Batch, env_step: int) -> Metrics:
@@ -114,26 +114,26 @@ class ProtoRL(SAC):
         now, then = (self.random_view(obs, alike) for obs in (batch.obs, batch.next_obs))
         if (pretraining or not config.pretrain_steps) and self.updates % config.encoder_every == 0:
             metrics |= self._update_encoder(now, then, batch)
-        features, features_next = chunks.run(
-            [self.encoder.work(*seen, see=view, learns=False, makes="features") for seen in (now, then)]
+        maps, maps_next = chunks.run(
+            [self.encoder.work(*seen, see=view, learns=False, makes="maps") for seen in (now, then)]
         )
         if isinstance(self.encoder, CentredEncoder):
-            self.encoder.follow(features)
+            self.encoder.follow(maps)
 
         reward = torch.zeros_like(batch.reward) if pretraining else batch.n_step_reward
         if pretraining or config.intrinsic_weight:
-            novelty = self.objective.novelty(features_next, self.generator)
+            novelty = self.objective.novelty(maps_next, self.generator)
             reward = reward + (1.0 if pretraining else config.intrinsic_weight) * novelty
             metrics["proto/novelty"] = novelty.mean()
-        z = self.encoder.latent(features)
+        z = self.encoder.latent(maps)
         with torch.no_grad():
-            z_next = self.encoder.latent(features_next)
+            z_next = self.encoder.latent(maps_next)
         latents = Latents(z.detach(), batch.action, reward, batch.n_step_discount, z_next)
         q, target = self.critic(z, batch.action), self.target(latents, env_step)
         critic = ("critic", "projection")
         metrics |= minimise({"critic": td_loss(q, target)}, {"critic": 1.0}, critic, self.optimizers)
         metrics |= critic_metrics(q[0], target, z)
-        return metrics | self.finish_update(latents, features, env_step)
+        return metrics | self.finish_update(latents, maps, env_step)
 
     def _update_encoder(self, now: tuple[Tensor, ...], then: tuple[Tensor, ...], batch: Batch) -> Metrics:
         """One step on convolutions, projector, predictor and prototypes; then their slow copies follow.
@@ -141,13 +141,13 @@ class ProtoRL(SAC):
         `now` and `then` are random views.
         """
         proto, rate = self.objective, self.config.encoder_rate
-        features, slow = chunks.run(
+        maps, slow = chunks.run(
             [
-                encoder.work(*seen, see=view, makes="features")
+                encoder.work(*seen, see=view, makes="maps")
                 for encoder, seen in ((self.encoder, now), (self.target_encoder, then))
             ]
         )
-        losses, metrics = proto.losses(features, batch.action, batch.reward, slow, self.actor.mean)
+        losses, metrics = proto.losses(maps, batch.action, batch.reward, slow, self.actor.mean)
         metrics |= minimise(losses, proto.weights, ("encoder",), self.optimizers)
         soft_update(self.target_encoder.parameters(), self.encoder.parameters(), rate)
         proto.follow(rate)
@@ -156,4 +156,4 @@ class ProtoRL(SAC):
     @torch.no_grad()
     def encode(self, obs: np.ndarray | Tensor) -> Tensor:
         """Projections (N, P) of observations: what the objective learns, and where its prototypes are."""
-        return self.objective.embed(self.encoder.features(as_batch(obs, self.device)))
+        return self.objective.embed(self.encoder.maps(as_batch(obs, self.device)))

@@ -102,7 +102,7 @@ class SVEA(SAC):
         config, batch = self.config, batch.to(self.device)
         alike = self.draw_alike(batch)
         now, then = (self.random_view(obs, alike) for obs in (batch.obs, batch.next_obs))
-        (z, features), z_augmented, z_next, z_target = chunks.run(
+        (z, maps), z_augmented, z_next, z_target = chunks.run(
             [
                 self.encoder.work(*now, see=view, makes="both"),
                 self.encoder.work(self.draw(batch.obs), *now, see=self.augment),
@@ -121,7 +121,7 @@ class SVEA(SAC):
         if self.updates % config.target_every == 0:
             soft_update(self.target_encoder.parameters(), self.encoder.parameters(), config.encoder_rate)
         metrics |= critic_metrics(q[0], target, z)
-        return metrics | self.finish_update(latents, features, env_step)
+        return metrics | self.finish_update(latents, maps, env_step)
 
     def draw(self, obs: Tensor) -> Tensor:
         """What is random in the strong augmentation of observations."""

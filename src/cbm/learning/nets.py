@@ -15,7 +15,7 @@ from cbm.learning import chunks
 from cbm.learning.ops import bounded_tanh, channels_last
 from cbm.types import send
 
-Makes = Literal["latents", "features", "both"]
+Makes = Literal["latents", "maps", "both"]
 
 
 def initialise(module: nn.Module) -> None:
@@ -47,7 +47,7 @@ def mlp(inputs: int, hidden: int, outputs: int) -> nn.Sequential:
     )
 
 
-def count_features(obs_shape: Sequence[int], channels: int, strides: Sequence[int]) -> int:
+def conv_outputs(obs_shape: Sequence[int], channels: int, strides: Sequence[int]) -> int:
     """F, how many numbers 3x3 convolutions with these strides make of an observation."""
     _, height, width = obs_shape
     for stride in strides:
@@ -58,7 +58,7 @@ def count_features(obs_shape: Sequence[int], channels: int, strides: Sequence[in
 
 
 class Convolutions(nn.ModuleList):
-    """uint8 observations (B, C, H, W) -> features (B, F): 3x3 convolutions with ReLU, in channels-last layout."""
+    """uint8 observations (B, C, H, W) -> feature maps (B, F): 3x3 convolutions with ReLU, in channels-last layout."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class Encoder(nn.Module):
 
     `mixed_precision` runs the convolutions in bfloat16, faster on processors that have it (and, untested, on CUDA).
     The rest is for methods whose authors have it otherwise: `pixel_offset` is taken off pixels / 255, `last_relu` and
-    `tanh` end features and latents, `delta` begins with `delta_orthogonal`.
+    `tanh` end maps and latents, `delta` begins with `delta_orthogonal`.
     """
 
     def __init__(
@@ -113,8 +113,8 @@ class Encoder(nn.Module):
         super().__init__()
         self.tanh = tanh
         self.convs = Convolutions(obs_shape[0], channels, strides, mixed_precision, pixel_offset, last_relu)
-        features = count_features(obs_shape, channels, strides)
-        self.projection = nn.Sequential(nn.Linear(features, latent_dim), nn.LayerNorm(latent_dim))
+        outputs = conv_outputs(obs_shape, channels, strides)
+        self.projection = nn.Sequential(nn.Linear(outputs, latent_dim), nn.LayerNorm(latent_dim))
         self.apply(initialise)
         if delta:
             self.convs.apply(delta_orthogonal)
@@ -123,32 +123,32 @@ class Encoder(nn.Module):
         z: Tensor = chunks.run([self.work(obs)])[0]
         return z
 
-    def features(self, obs: Tensor) -> Tensor:
+    def maps(self, obs: Tensor) -> Tensor:
         """What the convolutions make of observations, (B, F)."""
-        features: Tensor = chunks.run([self.work(obs, makes="features")])[0]
-        return features
+        maps: Tensor = chunks.run([self.work(obs, makes="maps")])[0]
+        return maps
 
     def work(
         self, *inputs: Tensor, see: Callable[..., Tensor] | None = None, learns: bool = True, makes: Makes = "latents"
     ) -> chunks.Work:
         """For `chunks.run`: the encoding of observations, or of what `see` makes of `inputs`.
 
-        Of `both` the features come second, and without a gradient.
+        Of `both` the feature maps come second, and without a gradient.
         """
 
         def encode(*chunk: Tensor) -> chunks.Tensors:
-            features: Tensor = self.convs(chunk[0] if see is None else see(*chunk))
-            if makes == "features":
-                return features
-            z = self.latent(features)
-            return (z, features) if makes == "both" else z
+            maps: Tensor = self.convs(chunk[0] if see is None else see(*chunk))
+            if makes == "maps":
+                return maps
+            z = self.latent(maps)
+            return (z, maps) if makes == "both" else z
 
-        parameters = (self.convs if makes == "features" else self).parameters() if learns else ()
+        parameters = (self.convs if makes == "maps" else self).parameters() if learns else ()
         return chunks.Work(encode, inputs, tuple(p for p in parameters if p.requires_grad))
 
-    def latent(self, features: Tensor) -> Tensor:
-        """z (B, D) of features (B, F): `forward` is both in one."""
-        z = self.projection(features)
+    def latent(self, maps: Tensor) -> Tensor:
+        """z (B, D) of feature maps (B, F): `forward` is both in one."""
+        z = self.projection(maps)
         return torch.tanh(z) if self.tanh else z
 
 

@@ -34,7 +34,7 @@ class ProtoConfig(Checked):
     """Proto-RL."""
     bottleneck: Annotated[int, Range(0, 16_384)] = 0
     """Width of a layer before the projection (FC, LayerNorm and tanh, like the end of the paper's encoder); 0 projects
-    features directly (Proto-RL)."""
+    feature maps directly (Proto-RL)."""
     standardise: bool = False
     """Whether the input of the projection is standardised over the batch, as in SwAV's projector. Proto-RL's is not."""
     own_candidates: bool = True
@@ -62,17 +62,17 @@ class ProtoConfig(Checked):
 class Projector(nn.Module):
     """Features (B, F) -> projections (B, P)."""
 
-    def __init__(self, features: int, config: ProtoConfig) -> None:
+    def __init__(self, inputs: int, config: ProtoConfig) -> None:
         super().__init__()
-        size = config.bottleneck or features
-        inner = [nn.Linear(features, size), nn.LayerNorm(size), nn.Tanh()] if config.bottleneck else []
+        size = config.bottleneck or inputs
+        inner = [nn.Linear(inputs, size), nn.LayerNorm(size), nn.Tanh()] if config.bottleneck else []
         self.inner = nn.Sequential(*inner)
         self.norm = nn.BatchNorm1d(size, affine=False) if config.standardise else None
         self.outer = nn.Linear(size, config.projection_dim)
 
-    def forward(self, features: Tensor, steady: bool = False) -> Tensor:
+    def forward(self, maps: Tensor, steady: bool = False) -> Tensor:
         """If standardised, then over this batch; or, `steady`, by what past batches were like, each for itself."""
-        x = self.inner(features)
+        x = self.inner(maps)
         if self.norm is not None:
             x = F.batch_norm(x, self.norm.running_mean, self.norm.running_var) if steady else self.norm(x)
         projection: Tensor = self.outer(x)
@@ -82,17 +82,17 @@ class Projector(nn.Module):
 class Proto(Objective):
     """Projector, predictor, prototypes of length 1, and the queue of the intrinsic reward.
 
-    It works on features of convolutions and wants the next ones from a slow copy of these, so only an agent that has
+    It works on the maps of convolutions and wants the next ones from a slow copy of these, so only an agent that has
     them (`proto`) carries it. `follow` moves its own slow copy, that of the projector.
     """
 
     queue: Tensor
     pointer: Tensor
 
-    def __init__(self, config: ProtoConfig, features: int) -> None:
+    def __init__(self, config: ProtoConfig, inputs: int) -> None:
         super().__init__()
         self.config, self.weights = config, {"proto": 1.0}
-        self.projector = Projector(features, config)
+        self.projector = Projector(inputs, config)
         self.predictor = nn.Sequential(
             nn.Linear(config.projection_dim, config.predictor_hidden),
             nn.ReLU(),
@@ -110,7 +110,7 @@ class Proto(Objective):
     ) -> tuple[Losses, Metrics]:
         """-mean_i sum_k q_ik log p_ik: p from the predicted projection of z, q by Sinkhorn from that of z_next.
 
-        `z` and `z_next` are features (B, F). Actions, rewards and the policy are not used.
+        `z` and `z_next` are feature maps (B, F). Actions, rewards and the policy are not used.
         """
         config = self.config
         with torch.no_grad():
@@ -134,17 +134,17 @@ class Proto(Objective):
         return PrototypeSpace(points, lambda z: F.log_softmax(z @ points.T / self.config.temperature, dim=1))
 
     @torch.no_grad()
-    def embed(self, features: Tensor) -> Tensor:
+    def embed(self, maps: Tensor) -> Tensor:
         """Projections of length 1, (B, P)."""
-        return F.normalize(self.projector(features, steady=True), dim=1)
+        return F.normalize(self.projector(maps, steady=True), dim=1)
 
     @torch.no_grad()
-    def novelty(self, features: Tensor, generator: torch.Generator) -> Tensor:
-        """The intrinsic reward of features (B, F): how far their projections are from the candidates, (B, 1).
+    def novelty(self, maps: Tensor, generator: torch.Generator) -> Tensor:
+        """The intrinsic reward of feature maps (B, F): how far their projections are from the candidates, (B, 1).
 
         Each prototype draws one projection from the batch as its new candidate; similar ones are likelier.
         """
-        x = self.embed(features)
+        x = self.embed(maps)
         if self.config.own_candidates:
             self._enqueue(x, generator)
         distance = torch.cdist(x, self.queue).kthvalue(self.config.neighbours, dim=1, keepdim=True).values

@@ -95,7 +95,7 @@ def test_the_cluster_of_proto_rl_is_found_among_projections():
         256, (20, *agent.setup.obs_shape), generator=torch.Generator().manual_seed(0), dtype=torch.uint8
     )
     found = cluster(agent.encode(obs), prototype_space(agent))
-    projection = agent.objective.projector(agent.encoder.features(obs), steady=True).detach()
+    projection = agent.objective.projector(agent.encoder.maps(obs), steady=True).detach()
     assert found.k == agent.objective.config.prototypes
     for label, x in zip(found.labels, projection, strict=True):
         cosine = torch.cosine_similarity(x[None], agent.objective.prototypes.detach())

@@ -106,14 +106,14 @@ class Released(ActorCritic):
 
     def update(self, batch: Batch, env_step: int) -> Metrics:
         config, batch = self.config, batch.to(self.device)
-        seen = [self.seen(batch.obs, learns=True, makes="features"), self.seen(batch.next_obs, makes="features")]
+        seen = [self.seen(batch.obs, learns=True, makes="maps"), self.seen(batch.next_obs, makes="maps")]
         if self.ahead > 1:
-            seen.append(self.seen(batch.boot_obs, makes="features"))
-        features, features_next, *features_boot = chunks.run(seen)
-        z = self.encoder.latent(features)
+            seen.append(self.seen(batch.boot_obs, makes="maps"))
+        maps, maps_next, *maps_boot = chunks.run(seen)
+        z = self.encoder.latent(maps)
         with torch.no_grad():
-            z_next = self.encoder.latent(features_next)
-            target = self.td_target(batch, features_boot[0] if features_boot else features_next, env_step)
+            z_next = self.encoder.latent(maps_next)
+            target = self.td_target(batch, maps_boot[0] if maps_boot else maps_next, env_step)
         losses, metrics = self.objective.losses(z, batch.action, batch.n_step_reward, z_next, self.actor.mean)
         q = self.critic(z.detach(), batch.action)
         losses["critic"] = td_loss(q, target)
@@ -124,17 +124,17 @@ class Released(ActorCritic):
             projection = self.encoder.projection.parameters()
             soft_update(self.target_projection.parameters(), projection, config.target_rate)
         with torch.no_grad():
-            z = self.encoder.latent(features)  # through the projection as it is now
+            z = self.encoder.latent(maps)  # through the projection as it is now
         metrics |= self.follow(z, env_step, self.updates)
         self.updates += 1
         return metrics
 
-    def td_target(self, batch: Batch, features: Tensor, env_step: int) -> Tensor:
-        """What Q should be, (B, 1), for features of `boot_obs`."""
+    def td_target(self, batch: Batch, maps: Tensor, env_step: int) -> Tensor:
+        """What Q should be, (B, 1), for feature maps of `boot_obs`."""
         raise NotImplementedError
 
-    def _target_q(self, features: Tensor, action: Tensor) -> Tensor:
-        return torch.minimum(*self.target_critic(torch.tanh(self.target_projection(features)), action))
+    def _target_q(self, maps: Tensor, action: Tensor) -> Tensor:
+        return torch.minimum(*self.target_critic(torch.tanh(self.target_projection(maps)), action))
 
 
 class ReleasedDrQv2(Released):
@@ -146,10 +146,10 @@ class ReleasedDrQv2(Released):
     def explore(self, z: Tensor, env_step: int) -> Tensor:
         return noisy_action(self.actor(z), self.noise(env_step), self.generator)
 
-    def td_target(self, batch: Batch, features: Tensor, env_step: int) -> Tensor:
+    def td_target(self, batch: Batch, maps: Tensor, env_step: int) -> Tensor:
         """y = r_{t-2} + gamma r_{t-1} + gamma^2 r_t + gamma^3 min_i Q_i'(s_{t+3}, pi(z_{t+3}) + clipped noise)."""
-        action = self._noisy(self.encoder.latent(features), env_step)
-        return batch.n_step_reward + batch.n_step_discount * self._target_q(features, action)
+        action = self._noisy(self.encoder.latent(maps), env_step)
+        return batch.n_step_reward + batch.n_step_discount * self._target_q(maps, action)
 
     def actor_loss(self, z: Tensor, env_step: int) -> Tensor:
         """-min_i Q_i(z, pi(z) + clipped noise)."""
@@ -177,10 +177,10 @@ class ReleasedDrQ(Released):
     def explore(self, z: Tensor, env_step: int) -> Tensor:
         return squashed_gaussian(self.actor(z), self.generator)[0]
 
-    def td_target(self, batch: Batch, features: Tensor, env_step: int) -> Tensor:
+    def td_target(self, batch: Batch, maps: Tensor, env_step: int) -> Tensor:
         """y = r_t + gamma (min_i Q_i'(s_{t+1}, a') - alpha log pi(a' | z_{t+1})), a' ~ pi(z_{t+1})."""
-        action, log_pi = squashed_gaussian(self.actor(self.encoder.latent(features)), self.generator)
-        value: Tensor = self._target_q(features, action) - self.temperature() * log_pi
+        action, log_pi = squashed_gaussian(self.actor(self.encoder.latent(maps)), self.generator)
+        value: Tensor = self._target_q(maps, action) - self.temperature() * log_pi
         return batch.reward + batch.n_step_discount * value
 
     def actor_loss(self, z: Tensor, action: Tensor, log_pi: Tensor) -> Tensor:

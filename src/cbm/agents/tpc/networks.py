@@ -21,7 +21,7 @@ _KERNEL, _STRIDE = 4, 2  # of the encoder
 
 
 class FrameEncoder(nn.Module):
-    """uint8 frames (B, 3, H, W) -> features (B, F), in channels-last layout.
+    """uint8 frames (B, 3, H, W) -> feature maps (B, F), in channels-last layout.
 
     As in Dreamer, each of the 4x4 convolutions of stride 2 with ReLU halves the image and doubles the channels.
     """
@@ -44,8 +44,8 @@ class FrameEncoder(nn.Module):
         self.mixed_precision = mixed_precision
 
     def forward(self, obs: Tensor) -> Tensor:
-        features: Tensor = chunks.run([chunks.Work(self._convolve, (obs,), tuple(self.parameters()))])[0]
-        return features
+        maps: Tensor = chunks.run([chunks.Work(self._convolve, (obs,), tuple(self.parameters()))])[0]
+        return maps
 
     def _convolve(self, obs: Tensor) -> Tensor:
         x = channels_last(obs).float() / 255.0 - 0.5
