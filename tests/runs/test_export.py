@@ -24,8 +24,8 @@ from cbm.agents import AGENTS, Setup, agent_names, make_agent
 from cbm.cli import main
 from cbm.config import make_config
 from cbm.errors import CBMError
-from cbm.runs.export import TOLERANCE, export_agent, largest_difference, metadata, open_onnx, open_pt2
 from cbm.runs.directory import RunDir
+from cbm.runs.export import TOLERANCE, export_agent, largest_difference, metadata, open_onnx, open_pt2
 from cbm.runs.load import load_checkpoint, load_run
 from cbm.types import Deployable, begin_episode
 from toy import finished_run
