@@ -24,8 +24,9 @@ from cbm.agents import AGENTS, Setup, agent_names, make_agent
 from cbm.cli import main
 from cbm.config import make_config
 from cbm.errors import CBMError
+from cbm.runs.directory import RunDir
 from cbm.runs.export import TOLERANCE, export_agent, largest_difference, metadata, open_onnx, open_pt2
-from cbm.runs.load import load_run
+from cbm.runs.load import load_checkpoint, load_run
 from cbm.types import Deployable, begin_episode
 from toy import finished_run
 
@@ -143,9 +144,9 @@ def test_a_file_that_acts_otherwise_is_not_kept(tmp_path, monkeypatch):
 
 
 def test_a_run_computed_in_bfloat16_is_exported_in_32_bits(tmp_path, monkeypatch, capsys):
-    config = load_run(finished_run())[0]
+    config, env_step, state = load_checkpoint(RunDir(finished_run()))
     config = replace(config, agent=replace(config.agent, mixed_precision=True))
-    monkeypatch.setattr("cbm.runs.export.read_config", lambda path: config)
+    monkeypatch.setattr("cbm.runs.load.load_checkpoint", lambda run: (config, env_step, state))
     assert main(["export", str(finished_run()), "-o", str(tmp_path / "policy.pt2")]) == 0
     assert "in 32 bits" in capsys.readouterr().out
 

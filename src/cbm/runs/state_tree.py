@@ -65,5 +65,5 @@ def unpack(skeleton: Json, tensors: dict[str, Tensor]) -> Any:
 
 def _memory_order(tensor: Tensor) -> list[int]:
     """The axes, from the one that varies slowest in memory to the fastest; in their natural order if contiguous."""
-    axes = range(tensor.dim())
-    return list(axes) if tensor.is_contiguous() else sorted(axes, key=lambda axis: -tensor.stride(axis))
+    axes, strides = range(tensor.dim()), tensor.stride()
+    return list(axes) if tensor.is_contiguous() else sorted(axes, key=lambda axis: -strides[axis])

@@ -140,7 +140,7 @@ def parse(hint: Any, text: str, key: str) -> Any:
     elif origin is Mapping:
         pairs = [part.partition("=") for part in text.split(",") if part]
         if not all(equals for _, equals, _ in pairs):
-            raise _mismatch(hint, text, key)
+            raise BadSetting(f"{key} must be NAME=VALUE,NAME=VALUE, not {text!r}.")
         value = {name.strip(): parse(options[1], item, f"{key}.{name}") for name, _, item in pairs}
     elif origin is Literal:
         value = next((option for option in options if str(option) == text), text)
