@@ -15,6 +15,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
+from cbm.config.build import make_run_agent
 from cbm.envs.adapt import NotPixels, PixelTask, adapt
 from cbm.errors import CBMError
 from cbm.runs.checkpoint import load_newest
@@ -88,11 +89,13 @@ def test_a_file_limit_is_explained_too(tmp_path: Path) -> None:
 
 
 def test_a_picture_that_differs_on_resume_is_a_warning() -> None:
-    first, again = Stepper(tiny(), copy=True), Stepper(tiny(), copy=True)
+    first, again = Stepper(tiny()), Stepper(tiny())
+    for stepper in (first, again):
+        stepper.act_for(make_run_agent(tiny(), stepper.shapes))
     first.begin(4)
     steps = [first.take(0) for _ in range(3)]
-    actions, frame, mark = np.stack([step.action for step in steps]), steps[-1].frame, steps[-1].mark
-    again.restore(mark, 4, actions, frame)
+    actions, frame, state = np.stack([step.action for step in steps]), steps[-1].frame, first.state()
+    again.restore(state, 4, actions, frame)
     for _ in range(7):
         ours, theirs = again.take(0), first.take(0)
         assert np.array_equal(ours.action, theirs.action)
@@ -100,7 +103,7 @@ def test_a_picture_that_differs_on_resume_is_a_warning() -> None:
     assert theirs.ended is not None
     assert ours.ended == theirs.ended
     with pytest.warns(UserWarning, match="not deterministic"):
-        again.restore(mark, 4, actions, frame + 1)
+        again.restore(state, 4, actions, frame + 1)
 
 
 @pytest.mark.parametrize("missing", ["torch", "safetensors", "tensorboard"])
