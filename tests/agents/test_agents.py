@@ -243,7 +243,7 @@ class TestModelFree:
             drawn.append(draw_colours(*args))
             return drawn[-1]
 
-        monkeypatch.setattr("cbm.agents.actor_critic.draw_colours", draw)
+        monkeypatch.setattr("cbm.learning.augment.draw_colours", draw)
         found = []
         for strength in (0.0, 0.2):
             a = agent(name, colour_jitter=strength)
@@ -259,27 +259,29 @@ class TestModelFree:
         assert strengths == sorted(strengths)
         assert set(strengths) == {0.1, 0.2}  # in the first update there is nothing to draw
 
-    def test_images_of_an_episode_move_alike_in_all_views(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        """With `alike_shifts`; without, each image has a shift of its own."""
+    def test_images_of_an_episode_look_alike_in_all_views(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        """With `alike_shifts`; without, each image has a shift and colours of its own."""
         if name in RELEASED_NAMES:
             with pytest.raises(CBMError, match="alike_shifts must be 0"):
                 agent(name, alike_shifts=0.5)
             return
-        views: list[torch.Tensor] = []
+        looks: list[tuple[torch.Tensor, ...]] = []
 
-        def record(obs: torch.Tensor, pixels: torch.Tensor, *colours: torch.Tensor) -> torch.Tensor:
-            views.append(pixels)
-            return view(obs, pixels, *colours)
+        def record(obs: torch.Tensor, *look: torch.Tensor) -> torch.Tensor:
+            looks.append(look)
+            return view(obs, *look)
 
         monkeypatch.setattr("cbm.agents.actor_critic.view", record)
         monkeypatch.setattr(f"{type(agent(name)).__module__}.view", record, raising=False)
         given = batch()
         for share in (0.0, 1.0):
-            views.clear()
-            agent(name, alike_shifts=share).update(given, 0)
-            moved = torch.stack(views)  # (views, B, 2); a batch this small is not cut into chunks
-            same = all(len(moved[:, given.episode == each].flatten(0, 1).unique(dim=0)) == 1 for each in given.episode)
-            assert same == bool(share)
+            looks.clear()
+            agent(name, alike_shifts=share, colour_jitter=0.2).update(given, 0)
+            for part in zip(*looks, strict=True):
+                drawn = torch.stack(part).flatten(2)  # (views, B, N); a batch this small is not cut into chunks
+                for each in given.episode:
+                    assert (len(drawn[:, given.episode == each].flatten(0, 1).unique(dim=0)) == 1) == bool(share)
+            assert len(looks[0]) == 2, "shifts and colours"
 
 
 def test_recent_latents_are_those_of_the_last_batches() -> None:

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 
 from augmentation import random_colours, random_convolution, random_overlay, random_shift
 from cbm.bench.plain import grid_shift
-from cbm.learning.augment import draw_alike
+from cbm.learning.augment import draw_alike, draw_look, look_alike
 
 PAD = 2
 
@@ -38,16 +38,19 @@ def test_every_shift_is_a_crop_of_the_padded_image() -> None:
     assert len(set(which(shifted, obs))) == 25  # all of them occur, and each image has its own
 
 
-def test_some_episodes_move_alike() -> None:
-    obs, episode = images(400), torch.arange(400) % 100
-    alike, pixels = draw_alike(obs, episode, torch.Generator().manual_seed(1), PAD, 0.25)
-    assert alike.shape == (400, 1)
-    assert pixels.shape == (400, 2)
+def test_some_episodes_look_alike() -> None:
+    obs, episode, generator = images(400), torch.arange(400) % 100, torch.Generator().manual_seed(1)
+    own = draw_look(obs, generator, PAD, 0.4)
+    chosen, same = draw_alike(obs, episode, generator, 0.25, draw_look(obs, generator, PAD, 0.4))
+    assert 15 <= chosen[:100].sum() <= 35
     for each in range(100):
-        assert len(alike[episode == each].unique()) == 1
-        assert len(pixels[episode == each].unique(dim=0)) == 1
-    assert 15 <= alike[:100].sum() <= 35
-    assert len(pixels.unique(dim=0)) > 20  # of 25 shifts
+        assert len(chosen[episode == each].unique()) == 1
+    for before, after in zip(own, look_alike(own, (chosen, same)), strict=True):
+        assert torch.equal(after[~chosen], before[~chosen])
+        for each in episode[chosen].unique():
+            assert len(after[episode == each].unique(dim=0)) == 1
+        assert len(after[chosen].unique(dim=0)) > 10  # from one episode to another they differ
+    assert len(draw_look(obs, generator, PAD, 0.0)) == 1  # no colours
 
 
 def test_works_on_views_and_depends_on_the_generator_alone() -> None:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from cbm.agents.base import Learner, Setup, as_actions, as_batch
 from cbm.agents.controller import Reactive
-from cbm.learning.augment import draw_alike, draw_colours, draw_shifts, view
+from cbm.learning.augment import Alike, Look, draw_alike, draw_look, look_alike, view
 from cbm.learning.chunks import Work
 from cbm.learning.nets import Critic, DeterministicActor, Encoder, GaussianActor, Makes
 from cbm.learning.ops import linear_schedule, soft_update
@@ -23,7 +23,6 @@ from cbm.schema.methods import AgentConfig
 from cbm.schema.ranges import Count, CountOrZero, Length, Range, Share, Width
 from cbm.types import Batch, Metrics, Objective
 
-Alike = tuple[Tensor, Tensor]  # of `draw_alike`
 _RECENT = 16  # batches whose latents are kept for `head_updates`
 _HEAD_BATCH = 2  # times the batch size
 
@@ -43,9 +42,9 @@ class ActorCriticConfig(AgentConfig):
     shift_pad: Annotated[int, Range(0, 64)] = 4
     """Largest random shift in pixels (Table, "Random cropping padding")."""
     alike_shifts: Share = 0.0
-    """Share of the episodes in a batch whose images, current and next ones, all move by the same shift. Where little
-    moves, a shift of its own hides from a contrastive loss what an image differs in, and learning does not start.
-    Needs few episodes in a batch (`batch_episodes`)."""
+    """Share of the episodes in a batch whose images, current and next ones, all move by the same shift and have the
+    same random colours. Where little moves, a shift or colours of its own hide from a contrastive loss what an image
+    differs in, and learning does not start. Needs few episodes in a batch (`batch_episodes`)."""
     colour_jitter: Share = 0.0
     """Red, green and blue of each image are multiplied by random factors between 1 - j and 1 + j, and moved by up to
     j / 2 of their range (ours; DrQ's authors tried one factor for all, and kept shifts alone). 0: not at all."""
@@ -164,19 +163,20 @@ class ActorCritic(Learner):
                 self.optimizers["critic"].step()
                 self.follow(again.z, env_step, number)
 
+    def draw_look(self, obs: Tensor) -> Look:
+        config = self.config
+        jitter = linear_schedule(0.0, config.colour_jitter, config.colour_updates, self.updates)
+        return draw_look(obs, self.generator, config.shift_pad, jitter)
+
     def draw_alike(self, batch: Batch) -> Alike | None:
         """`alike_shifts`: drawn once per update, for all of its views."""
-        pad, share = self.config.shift_pad, self.config.alike_shifts
-        return draw_alike(batch.obs, batch.episode, self.generator, pad, share) if share else None
+        share, obs = self.config.alike_shifts, batch.obs
+        return draw_alike(obs, batch.episode, self.generator, share, self.draw_look(obs)) if share else None
 
     def random_view(self, obs: Tensor, alike: Alike | None = None) -> tuple[Tensor, ...]:
         """Observations, and what is random in how they are learned from: the arguments of `view`."""
-        config = self.config
-        pixels = draw_shifts(obs, self.generator, config.shift_pad)
-        if alike is not None:
-            pixels = torch.where(alike[0], alike[1], pixels)
-        jitter = linear_schedule(0.0, config.colour_jitter, config.colour_updates, self.updates)
-        return (obs, pixels, draw_colours(obs, self.generator, jitter)) if jitter else (obs, pixels)
+        look = self.draw_look(obs)
+        return (obs, *(look if alike is None else look_alike(look, alike)))
 
     def seen(self, obs: Tensor, alike: Alike | None = None, learns: bool = False, makes: Makes = "latents") -> Work:
         """For `chunks.run`: latents (B, D) of a random view of observations, their feature maps (B, F), or both.

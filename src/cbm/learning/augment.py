@@ -13,19 +13,13 @@ from cbm.learning.ops import channels_last
 
 RGB = 3
 
+Look = tuple[Tensor, ...]  # of a batch: shifts (B, 2) and, if they are random, colours (B, 2, 3)
+Alike = tuple[Tensor, Look]  # which images (B,) look like all of their episode, and how
+
 
 def draw_shifts(obs: Tensor, generator: torch.Generator, pad: int = 4) -> Tensor:
     """How far each image moves down and to the right, (B, 2)."""
     return torch.randint(-pad, pad + 1, (2, len(obs)), generator=generator, device=obs.device).T
-
-
-def draw_alike(
-    obs: Tensor, episode: Tensor, generator: torch.Generator, pad: int, share: float
-) -> tuple[Tensor, Tensor]:
-    """Which images (B, 1) move like all of their episode, about this `share` of episodes, and how far (B, 2)."""
-    first = (episode[:, None] == episode).int().argmax(dim=1)
-    alike = torch.rand(len(obs), 1, generator=generator, device=obs.device) < share
-    return alike[first], draw_shifts(obs, generator, pad)[first]
 
 
 def draw_colours(obs: Tensor, generator: torch.Generator, strength: float) -> Tensor:
@@ -46,6 +40,25 @@ def recolour(obs: Tensor, colours: Tensor) -> Tensor:
     factor, offset = colours.repeat(1, 1, width * channels // RGB)[:, :, None].unbind(1)
     coloured: Tensor = rows.float().mul_(factor).add_(offset).unflatten(2, (width, channels))
     return coloured.permute(0, 3, 1, 2)
+
+
+def draw_look(obs: Tensor, generator: torch.Generator, pad: int, strength: float) -> Look:
+    """For `view`: how far each image moves and, if they have a strength, its colours."""
+    pixels = draw_shifts(obs, generator, pad)
+    return (pixels, draw_colours(obs, generator, strength)) if strength else (pixels,)
+
+
+def draw_alike(obs: Tensor, episode: Tensor, generator: torch.Generator, share: float, look: Look) -> Alike:
+    """About this `share` of the episodes (B,), chosen at random, whose images all look like their first."""
+    first = (episode[:, None] == episode).int().argmax(dim=1)
+    chosen = torch.rand(len(obs), generator=generator, device=obs.device) < share
+    return chosen[first], tuple(drawn[first] for drawn in look)
+
+
+def look_alike(look: Look, alike: Alike) -> Look:
+    """That of `alike` for the images that it chose, and `look` for the others."""
+    chosen, same = alike
+    return tuple(torch.where(chosen.view(-1, *[1] * (x.ndim - 1)), y, x) for x, y in zip(look, same, strict=True))
 
 
 def view(obs: Tensor, pixels: Tensor, colours: Tensor | None = None) -> Tensor:
