@@ -19,7 +19,8 @@ from cbm.config import EnvConfig, make_config
 from cbm.config.build import make_environment
 from cbm.errors import CBMError
 from cbm.evaluation.play import evaluation_episodes, play
-from cbm.learning.optimisation import adam, minimise
+from cbm.learning.adam import adam
+from cbm.learning.optimisation import minimise
 from cbm.runs.load import load_agent
 from cbm.system.jsonl import read_lines
 from cbm.training import loop

@@ -12,11 +12,12 @@ from torch import Tensor, nn
 
 from cbm.agents.base import Learner, Setup, as_actions, as_batch
 from cbm.agents.controller import Reactive
+from cbm.learning.adam import adams, encoder_optimizer
 from cbm.learning.augment import Alike, Look, draw_alike, draw_look, look_alike, view
 from cbm.learning.chunks import Work
 from cbm.learning.nets import Critic, DeterministicActor, Encoder, GaussianActor, Makes
 from cbm.learning.ops import linear_schedule, soft_update
-from cbm.learning.optimisation import adams, encoder_optimizer, loss_weights
+from cbm.learning.optimisation import loss_weights
 from cbm.learning.recent import Latents, Recent, fit_critic
 from cbm.replay import Replay
 from cbm.schema.methods import AgentConfig

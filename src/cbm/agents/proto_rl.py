@@ -14,10 +14,11 @@ from cbm.agents.actor_critic import make_encoder
 from cbm.agents.base import Setup, as_batch, seeded
 from cbm.agents.sac import SAC, SACConfig
 from cbm.learning import chunks
+from cbm.learning.adam import adam, encoder_optimizer
 from cbm.learning.augment import view
 from cbm.learning.nets import Encoder, conv_outputs
 from cbm.learning.ops import soft_update
-from cbm.learning.optimisation import adam, critic_metrics, encoder_optimizer, minimise, td_loss
+from cbm.learning.optimisation import critic_metrics, minimise, td_loss
 from cbm.learning.recent import Latents
 from cbm.objectives.proto import Proto, ProtoConfig
 from cbm.schema.ranges import Count, Positive, Range, Share, StepsOrZero, Weight

@@ -11,9 +11,10 @@ from torch import Tensor, nn
 
 from cbm.agents.actor_critic import ActorCritic, ActorCriticConfig, make_encoder
 from cbm.agents.base import Setup, seeded
+from cbm.learning.adam import adam
 from cbm.learning.nets import Critic, Encoder, GaussianActor
 from cbm.learning.ops import squashed_gaussian
-from cbm.learning.optimisation import adam, minimise
+from cbm.learning.optimisation import minimise
 from cbm.learning.recent import Latents
 from cbm.schema.ranges import Positive, Range
 from cbm.types import Metrics, Objective

@@ -17,9 +17,10 @@ from cbm.agents.released.windows import REWARDS, sample_windows
 from cbm.agents.sac import Temperature
 from cbm.errors import CBMError
 from cbm.learning import chunks
+from cbm.learning.adam import adam, adams, encoder_optimizer
 from cbm.learning.nets import Critic, DeterministicActor, GaussianActor, initialise
 from cbm.learning.ops import noisy_action, soft_update, squashed_gaussian
-from cbm.learning.optimisation import adam, adams, critic_metrics, encoder_optimizer, minimise, td_loss
+from cbm.learning.optimisation import critic_metrics, minimise, td_loss
 from cbm.replay import Replay
 from cbm.schema.ranges import Positive, Range, Weight, Width
 from cbm.types import Batch, Metrics

@@ -15,9 +15,10 @@ from cbm.agents.tpc.controller import Remembering
 from cbm.agents.tpc.losses import centring, consistency, lambda_returns, predictive_coding, unit_gaussian
 from cbm.agents.tpc.networks import RSSM, Actor, Belief, FrameEncoder, head
 from cbm.errors import CBMError
+from cbm.learning.adam import adam, adams
 from cbm.learning.augment import RGB
 from cbm.learning.ops import linear_schedule, noisy_action, squashed_action, squashed_gaussian, squashed_log_prob
-from cbm.learning.optimisation import adam, adams, minimise
+from cbm.learning.optimisation import minimise
 from cbm.replay import Replay
 from cbm.types import Memory, Metrics, Sequences
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from cbm.learning.optimisation import adam
+from cbm.learning.adam import adam
 
 SMALLEST_NORMAL = torch.finfo(torch.float32).tiny
 
