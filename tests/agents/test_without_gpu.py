@@ -45,7 +45,7 @@ def agent_elsewhere(name: str, monkeypatch: pytest.MonkeyPatch) -> Any:
 def test_updates_stay_on_their_device_and_never_wait_for_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     agent, steps = agent_elsewhere(name, monkeypatch), []
 
-    def step(optimizer: torch.optim.Adam) -> None:  # the fused one is made for real devices only
+    def step(optimizer: torch.optim.Adam, closure: None = None) -> None:  # the fused one is made for real devices only
         gradients = [p.grad.device for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
         steps.append(set(gradients))
 

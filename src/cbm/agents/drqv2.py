@@ -11,6 +11,7 @@ from torch import Tensor
 from cbm.agents.actor_critic import ActorCritic, ActorCriticConfig, make_encoder
 from cbm.agents.base import Setup, seeded
 from cbm.learning import chunks
+from cbm.learning.linear import fixed
 from cbm.learning.nets import Critic, DeterministicActor
 from cbm.learning.ops import noisy_action
 from cbm.learning.optimisation import critic_blocked, critic_metrics, minimise, td_loss
@@ -79,7 +80,8 @@ class DrQv2(ActorCritic):
 
     def actor_loss(self, z: Tensor, env_step: int) -> Tensor:
         """-min_i Q_i(z, pi(z) + clipped noise)."""
-        return -torch.minimum(*self.critic(z, self._noisy(z, env_step))).mean()
+        with fixed(self.critic):
+            return -torch.minimum(*self.critic(z, self._noisy(z, env_step))).mean()
 
     def update_actor(self, z: Tensor, env_step: int) -> Metrics:
         return minimise({"actor": self.actor_loss(z, env_step)}, {"actor": 1.0}, ("actor",), self.optimizers)

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from cbm.agents.actor_critic import ActorCritic, ActorCriticConfig, make_encoder
 from cbm.agents.base import Setup, seeded
 from cbm.learning.adam import adam
+from cbm.learning.linear import fixed
 from cbm.learning.nets import Critic, Encoder, GaussianActor
 from cbm.learning.ops import squashed_gaussian
 from cbm.learning.optimisation import minimise
@@ -84,7 +85,8 @@ class SAC(ActorCritic):
         """alpha log pi(a | z) - min_i Q_i(z, a), a ~ pi(z); and log pi."""
         action, log_pi = squashed_gaussian(self.actor(z), self.generator)
         alpha = self.temperature().detach()
-        return (alpha * log_pi - torch.minimum(*self.critic(z, action))).mean(), log_pi
+        with fixed(self.critic):
+            return (alpha * log_pi - torch.minimum(*self.critic(z, action))).mean(), log_pi
 
     @torch.no_grad()
     def target(self, latents: Latents, env_step: int) -> Tensor:

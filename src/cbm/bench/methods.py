@@ -12,12 +12,11 @@ from pathlib import Path
 
 import torch
 from torch import Tensor
-from torch.utils.flop_counter import FlopCounterMode
 
 from cbm.agents import agent_names
 from cbm.agents.tpc.networks import FrameEncoder
 from cbm.bench import Row, alternate, cost
-from cbm.bench.side import PERIOD, Load, Update
+from cbm.bench.side import PERIOD, Load, Update, operations_of
 from cbm.config.build import thread_count
 from cbm.config.comparison import REFERENCE
 from cbm.learning import threads
@@ -67,11 +66,10 @@ class Method(Update):
         convs: list[torch.nn.Module] = [part for part in parts.values() if isinstance(part, Convolutions)]
         convs += [part.convs[-1] for part in parts.values() if isinstance(part, FrameEncoder)]
         hooks = [module.register_forward_pre_hook(count) for module in convs]
-        with FlopCounterMode(display=False) as counter:
-            self()
+        operations = operations_of(self)
         for hook in hooks:
             hook.remove()
-        self.operations = counter.get_total_flops() / PERIOD
+        self.operations = operations / PERIOD
         self.encoded = sum(seen.values()) / PERIOD  # images that went through an encoder
         self.with_gradient = seen[True] / PERIOD  # how many of them received a gradient
 

@@ -26,7 +26,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from cbm.agents import Setup, make_agent
 from cbm.bench.plain import PlainUpdate
 from cbm.config import make_config
-from cbm.learning import chunks, threads
+from cbm.learning import chunks, linear, threads
 from cbm.learning.memory import keep_freed_memory
 from cbm.replay import Replay
 from cbm.system.cores import cores
@@ -140,19 +140,33 @@ def _serve(link: Connection, what: Load) -> None:
     """The body of a side's process."""
     if what.kind != "plain":
         keep_freed_memory()  # as `cbm train` does
+    if what.kind in ("shared", "plain"):
+        linear.AVAILABLE = False
     if what.kind == "shared":
         chunks.SIZE = 64  # what one operation took at a time back then
     update = _product() if what.kind == "product" else Update(what)
-    with FlopCounterMode(display=False) as counter:
-        update()  # without the pool, because the counter sees only one thread
+    operations = operations_of(update)
     count = what.threads or cores()
     torch.set_num_threads(count)
     with suppress(EOFError), threads.use(count) if what.kind == "ours" else nullcontext():  # until the link is closed
-        link.send(counter.get_total_flops())
+        link.send(operations)
         while True:
             link.recv()
             update()
             link.send("done")
+
+
+def operations_of(call: Callable[[], object]) -> int:
+    """Of a call's products and convolutions. Outside the pool, because the counter sees only one thread."""
+    ours = {torch.ops.mkldnn._linear_pointwise: _of_linear} if linear.AVAILABLE else {}
+    with FlopCounterMode(display=False, custom_mapping=ours) as counter:
+        call()
+    return counter.get_total_flops()
+
+
+def _of_linear(a: torch.Size, b: torch.Size, *others: object, **named: object) -> int:
+    """a (N, I) times the transpose of b (O, I)."""
+    return 2 * a.numel() * b[0]
 
 
 def _product() -> Callable[[], object]:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from cbm.errors import CBMError
 from cbm.learning import chunks
+from cbm.learning.linear import MLP, Linear
 from cbm.learning.ops import bounded_tanh, channels_last
 from cbm.types import send
 
@@ -38,13 +39,6 @@ def delta_orthogonal(module: nn.Module) -> None:
         with torch.no_grad():
             module.weight.zero_()
             module.weight[:, :, row, column] = middle
-
-
-def mlp(inputs: int, hidden: int, outputs: int) -> nn.Sequential:
-    """Three fully connected layers: the shape of every head in the paper."""
-    return nn.Sequential(
-        nn.Linear(inputs, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, outputs)
-    )
 
 
 def conv_outputs(obs_shape: Sequence[int], channels: int, strides: Sequence[int]) -> int:
@@ -114,7 +108,7 @@ class Encoder(nn.Module):
         self.tanh = tanh
         self.convs = Convolutions(obs_shape[0], channels, strides, mixed_precision, pixel_offset, last_relu)
         outputs = conv_outputs(obs_shape, channels, strides)
-        self.projection = nn.Sequential(nn.Linear(outputs, latent_dim), nn.LayerNorm(latent_dim))
+        self.projection = nn.Sequential(Linear(outputs, latent_dim), nn.LayerNorm(latent_dim))
         self.apply(initialise)
         if delta:
             self.convs.apply(delta_orthogonal)
@@ -157,8 +151,8 @@ class Critic(nn.Module):
 
     def __init__(self, latent_dim: int, action_dim: int, hidden: int = 1024) -> None:
         super().__init__()
-        self.q1 = mlp(latent_dim + action_dim, hidden, 1)
-        self.q2 = mlp(latent_dim + action_dim, hidden, 1)
+        self.q1 = MLP(latent_dim + action_dim, hidden, 1)
+        self.q2 = MLP(latent_dim + action_dim, hidden, 1)
         self.apply(initialise)
 
     def forward(self, z: Tensor, action: Tensor) -> tuple[Tensor, Tensor]:
@@ -175,7 +169,7 @@ class DeterministicActor(nn.Module):
 
     def __init__(self, latent_dim: int, action_dim: int, hidden: int = 1024, bound: float | None = 3.0) -> None:
         super().__init__()
-        self.net = mlp(latent_dim, hidden, action_dim)
+        self.net = MLP(latent_dim, hidden, action_dim)
         self.bound = bound
         self.apply(initialise)
 
@@ -196,7 +190,7 @@ class GaussianActor(nn.Module):
 
     def __init__(self, latent_dim: int, action_dim: int, hidden: int = 1024) -> None:
         super().__init__()
-        self.net = mlp(latent_dim, hidden, 2 * action_dim)
+        self.net = MLP(latent_dim, hidden, 2 * action_dim)
         self.apply(initialise)
 
     def forward(self, z: Tensor) -> tuple[Tensor, Tensor]:
@@ -215,7 +209,7 @@ class Transition(nn.Module):
     def __init__(self, latent_dim: int, action_dim: int, hidden: int = 256, residual: bool = False) -> None:
         super().__init__()
         self.residual = residual
-        self.net = mlp(latent_dim + action_dim, hidden, latent_dim)
+        self.net = MLP(latent_dim + action_dim, hidden, latent_dim)
         self.apply(initialise)
 
     def forward(self, z: Tensor, action: Tensor) -> Tensor:
@@ -230,7 +224,7 @@ class GaussianTransition(nn.Module):
 
     def __init__(self, latent_dim: int, action_dim: int, hidden: int = 512) -> None:
         super().__init__()
-        self.net = mlp(latent_dim + action_dim, hidden, 2 * latent_dim)
+        self.net = MLP(latent_dim + action_dim, hidden, 2 * latent_dim)
         self.apply(initialise)
 
     def forward(self, z: Tensor, action: Tensor) -> tuple[Tensor, Tensor]:

@@ -9,9 +9,10 @@ from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from cbm.learning import threads
+from cbm.learning.linear import MLP
 from cbm.learning.nets import Critic
 
 
@@ -29,8 +30,8 @@ def fit_critic(critic: Critic, latents: Latents, target: Tensor) -> None:
     """Give the parameters of both critics the gradients of their mean squared errors; on two threads, if there are."""
     inputs = torch.cat([latents.z, latents.action], dim=-1)
 
-    def fit(q: nn.Module) -> None:
-        parameters = tuple(q.parameters())
+    def fit(q: MLP) -> None:
+        parameters = q.weights
         found = torch.autograd.grad(F.mse_loss(q(inputs), target), parameters)
         for parameter, gradient in zip(parameters, found, strict=True):
             parameter.grad = gradient

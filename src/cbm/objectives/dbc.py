@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from cbm.learning.linear import Linear
 from cbm.learning.nets import GaussianTransition, RandomState, initialise
 from cbm.learning.ops import gaussian_loss
 from cbm.schema.methods import ObjectiveConfig
@@ -60,7 +61,7 @@ class DBC(Objective):
         hidden = config.hidden
         self.transition = GaussianTransition(latent_dim, action_dim, hidden)
         self.reward_model = nn.Sequential(
-            nn.Linear(latent_dim, hidden), nn.LayerNorm(hidden), nn.ReLU(), nn.Linear(hidden, 1)
+            Linear(latent_dim, hidden), nn.LayerNorm(hidden), nn.ReLU(), Linear(hidden, 1)
         )
         self.reward_model.apply(initialise)
         self.random = RandomState()

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from cbm.errors import CBMError
+from cbm.learning.linear import Linear
 from cbm.learning.nets import initialise
 from cbm.learning.ops import entropy, sinkhorn, soft_cross_entropy, soft_update
 from cbm.schema.ranges import Count, Positive, Range, Width
@@ -65,10 +66,10 @@ class Projector(nn.Module):
     def __init__(self, inputs: int, config: ProtoConfig) -> None:
         super().__init__()
         size = config.bottleneck or inputs
-        inner = [nn.Linear(inputs, size), nn.LayerNorm(size), nn.Tanh()] if config.bottleneck else []
+        inner = [Linear(inputs, size), nn.LayerNorm(size), nn.Tanh()] if config.bottleneck else []
         self.inner = nn.Sequential(*inner)
         self.norm = nn.BatchNorm1d(size, affine=False) if config.standardise else None
-        self.outer = nn.Linear(size, config.projection_dim)
+        self.outer = Linear(size, config.projection_dim)
 
     def forward(self, maps: Tensor, steady: bool = False) -> Tensor:
         """If standardised, then over this batch; or, `steady`, by what past batches were like, each for itself."""
@@ -94,9 +95,9 @@ class Proto(Objective):
         self.config, self.weights = config, {"proto": 1.0}
         self.projector = Projector(inputs, config)
         self.predictor = nn.Sequential(
-            nn.Linear(config.projection_dim, config.predictor_hidden),
+            Linear(config.projection_dim, config.predictor_hidden),
             nn.ReLU(),
-            nn.Linear(config.predictor_hidden, config.projection_dim),
+            Linear(config.predictor_hidden, config.projection_dim),
         )
         self.apply(initialise)
         self.target_projector = deepcopy(self.projector).requires_grad_(False)

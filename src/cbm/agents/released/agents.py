@@ -18,6 +18,7 @@ from cbm.agents.sac import Temperature
 from cbm.errors import CBMError
 from cbm.learning import chunks
 from cbm.learning.adam import adam, adams, encoder_optimizer
+from cbm.learning.linear import fixed
 from cbm.learning.nets import Critic, DeterministicActor, GaussianActor, initialise
 from cbm.learning.ops import noisy_action, soft_update, squashed_gaussian
 from cbm.learning.optimisation import critic_metrics, minimise, td_loss
@@ -154,7 +155,8 @@ class ReleasedDrQv2(Released):
 
     def actor_loss(self, z: Tensor, env_step: int) -> Tensor:
         """-min_i Q_i(z, pi(z) + clipped noise)."""
-        return -torch.minimum(*self.critic(z, self._noisy(z, env_step))).mean()
+        with fixed(self.critic):
+            return -torch.minimum(*self.critic(z, self._noisy(z, env_step))).mean()
 
     def update_actor(self, z: Tensor, env_step: int) -> Metrics:
         return minimise({"actor": self.actor_loss(z, env_step)}, {"actor": 1.0}, ("actor",), self.optimizers)
@@ -186,7 +188,8 @@ class ReleasedDrQ(Released):
 
     def actor_loss(self, z: Tensor, action: Tensor, log_pi: Tensor) -> Tensor:
         """alpha log pi(a | z) - min_i Q_i(z, a)."""
-        loss: Tensor = (self.temperature().detach() * log_pi - torch.minimum(*self.critic(z, action))).mean()
+        with fixed(self.critic):
+            loss: Tensor = (self.temperature().detach() * log_pi - torch.minimum(*self.critic(z, action))).mean()
         return loss
 
     def update_actor(self, z: Tensor, env_step: int) -> Metrics:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from cbm.errors import CBMError
 from cbm.learning import chunks
+from cbm.learning.linear import Linear
 from cbm.learning.nets import initialise
 from cbm.learning.ops import channels_last
 
@@ -159,9 +160,9 @@ def head(inputs: int, hidden: int, outputs: int, layers: int) -> nn.Sequential:
     """
     parts: list[nn.Module] = []
     for _ in range(layers):
-        parts += [nn.Linear(inputs, hidden), nn.ELU(inplace=True)]
+        parts += [Linear(inputs, hidden), nn.ELU(inplace=True)]
         inputs = hidden
-    return nn.Sequential(*parts, nn.Linear(inputs, outputs)).apply(initialise)
+    return nn.Sequential(*parts, Linear(inputs, outputs)).apply(initialise)
 
 
 def _normal(like: Tensor, generator: torch.Generator) -> Tensor:
