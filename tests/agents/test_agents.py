@@ -216,16 +216,20 @@ class TestModelFree:
             with pytest.raises(CBMError, match="head_updates must be 0"):
                 agent(name, head_updates=1)
             return
-        found = []
-        for number in (0, 3):
-            a = agent(name, head_updates=number)
-            a.update(batch(), 0)
-            found.append(learned(a))
-        changed = {key for key in found[0] if not torch.equal(found[0][key], found[1][key])}
+        a = agent(name, head_updates=3)
+        a.update(batch(), 0)
+        before = learned(a)
+        a.learn_again(0)
+        after = learned(a)
+        changed = {key for key in before if not torch.equal(before[key], after[key])}
         assert changed - {"temperature"} == {"critic", "actor"}
+        a = agent(name, head_updates=3)
+        for number in (1, 5, 9):  # before the first update there is nothing to learn from again
+            a.update(batch(number), number)
+            assert {int(state["step"]) for state in a.optimizers["critic"].state.values()} == {number}
         b = agent(name, head_updates=3)
         b.load_state_dict(copied(a.state_dict()))
-        for i in range(1, 4):
+        for i in range(10, 13):
             a.update(batch(i), i), b.update(batch(i), i)
         equal(a.state_dict(), b.state_dict())
 
@@ -421,7 +425,7 @@ def test_any_number_of_threads_gives_the_same_bits(name: str) -> None:
         for count in (1, 2, 3, 8) if not mixed else (1, 2):
             with threads.use(count):
                 a = agent(name, batch_size=37, mixed_precision=mixed, **heads)
-                for seed in range(2):
+                for seed in range(3):
                     memory = hasattr(a.config, "length")
                     a.update(sequences(seed, size=6) if memory else batch(seed, size=37), 0)
             states[mixed, count] = a.state_dict()

@@ -119,6 +119,28 @@ def test_an_error_in_a_chunk_comes_out_forward_and_backward() -> None:
             y.sum().backward()
 
 
+def test_something_else_is_done_along_with_the_chunks() -> None:
+    """At the same time if there are two threads, and once in any case, with gradients of its own."""
+    weight, met = torch.ones(1, requires_grad=True), threading.Barrier(2, timeout=60)
+    gradients: list[Tensor] = []
+
+    def beside() -> None:
+        gradients.extend(torch.autograd.grad((3 * weight).sum(), weight))
+
+    def meet(x: Tensor) -> Tensor:
+        if x[0] == 0:
+            met.wait()
+        return x * weight
+
+    with threads.use(2):
+        chunks.run([Work(meet, (torch.arange(3.0 * SIZE),), (weight,))], lambda: (met.wait(), beside())[1])
+    for rows in (3 * SIZE, SIZE):
+        chunks.run([Work(lambda x: x * weight, (torch.ones(rows),), (weight,))], beside)
+    assert [g.item() for g in gradients] == [3.0] * 3
+    with pytest.raises(ZeroDivisionError):
+        chunks.run([Work(lambda x: x, (torch.ones(3 * SIZE),))], lambda: 1 / 0)  # type: ignore[arg-type, return-value]
+
+
 SIZES = {"agent__batch_size": 2 * SIZE + 5, "training__total_steps": 120, "training__film": False}
 SIZES |= {"training__eval_every": 10_000, "training__eval_episodes": 1, "agent__conv_channels": 4}
 

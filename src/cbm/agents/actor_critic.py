@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
@@ -12,13 +14,14 @@ from torch import Tensor, nn
 
 from cbm.agents.base import Learner, Setup, as_actions, as_batch
 from cbm.agents.controller import Reactive
+from cbm.learning import chunks
 from cbm.learning.adam import adams, encoder_optimizer
 from cbm.learning.augment import Alike, Look, draw_alike, draw_look, look_alike, view
 from cbm.learning.chunks import Work
 from cbm.learning.nets import Critic, DeterministicActor, Encoder, GaussianActor, Makes
 from cbm.learning.ops import linear_schedule, soft_update
-from cbm.learning.optimisation import loss_weights
-from cbm.learning.recent import Latents, Recent, fit_critic
+from cbm.learning.optimisation import loss_weights, minimise, td_loss
+from cbm.learning.recent import Latents, Recent
 from cbm.replay import Replay
 from cbm.schema.methods import AgentConfig
 from cbm.schema.ranges import Count, CountOrZero, Length, Range, Share, Width
@@ -64,8 +67,8 @@ class ActorCriticConfig(AgentConfig):
     episodes, such as the background, then distinguishes few members of a batch, and a contrastive loss has to look at
     the rest."""
     head_updates: Annotated[int, Range(0, 1_000)] = 0
-    """Further updates of critic and actor after each update, from the latents of the last 16 batches, two batch sizes
-    at a time (ours). No image is encoded for them, so in `laptop` each costs a fifteenth of an update."""
+    """Further updates of critic and actor between two updates, from the latents of the last 16 batches, two batch sizes
+    at a time (ours). No image is encoded for them, and they are made while those of the next update are."""
 
     def laptop(self) -> Self:
         """For two cores: smaller networks and batches, fewer updates, and a higher rate to make up for them.
@@ -137,7 +140,8 @@ class ActorCritic(Learner):
         with torch.no_grad():
             z = self.encoder.latent(maps)  # through the projection as it is now
         metrics = self.follow(z, env_step, self.critic_updates)
-        self.learn_again(latents, env_step)
+        if self.config.head_updates:
+            self.recent.add(latents)
         self.updates += 1
         return metrics
 
@@ -153,16 +157,18 @@ class ActorCritic(Learner):
     def critic_updates(self) -> int:
         return self.updates * (1 + self.config.head_updates)
 
-    def learn_again(self, latents: Latents, env_step: int) -> None:
-        """`head_updates`: critic and actor learn from the latents of recent batches, of which these are the last."""
+    def encoded(self, seen: Iterable[Work], env_step: int) -> list[Any]:
+        """What the encoder makes of views; meanwhile critic and actor learn again."""
+        return chunks.run(seen, beside=partial(self.learn_again, env_step))
+
+    def learn_again(self, env_step: int) -> None:
+        """`head_updates`: critic and actor learn from the latents of recent batches. The encoder takes no part."""
         config = self.config
-        if config.head_updates:
-            self.recent.add(latents)
-            drawn = self.recent.draw(_HEAD_BATCH * config.batch_size, config.head_updates, self.generator)
-            for number, again in enumerate(drawn, self.critic_updates + 1):
-                fit_critic(self.critic, again, self.target(again, env_step))
-                self.optimizers["critic"].step()
-                self.follow(again.z, env_step, number)
+        drawn = self.recent.draw(_HEAD_BATCH * config.batch_size, config.head_updates, self.generator)
+        for number, again in enumerate(drawn, self.critic_updates - config.head_updates):
+            loss = td_loss(self.critic(again.z, again.action), self.target(again, env_step))
+            minimise({"critic": loss}, {"critic": 1.0}, ("critic",), self.optimizers)
+            self.follow(again.z, env_step, number)
 
     def draw_look(self, obs: Tensor) -> Look:
         config = self.config
@@ -180,7 +186,7 @@ class ActorCritic(Learner):
         return (obs, *(look if alike is None else look_alike(look, alike)))
 
     def seen(self, obs: Tensor, alike: Alike | None = None, learns: bool = False, makes: Makes = "latents") -> Work:
-        """For `chunks.run`: latents (B, D) of a random view of observations, their feature maps (B, F), or both.
+        """For `encoded`: latents (B, D) of a random view of observations, their feature maps (B, F), or both.
 
         `encoder.latent` makes latents of these maps, and others once it has learned.
         """

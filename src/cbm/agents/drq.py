@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from cbm.agents.sac import SAC, SACConfig
-from cbm.learning import chunks
 from cbm.learning.optimisation import critic_blocked, critic_metrics, minimise, td_loss
 from cbm.learning.recent import Latents
 from cbm.schema.ranges import Range
@@ -39,7 +38,7 @@ class DrQ(SAC):
         # Further views, for the critic alone.
         others = [self.seen(batch.obs, alike, learns=not blocked) for _ in range(1, config.shifts)]
         then = [self.seen(batch.next_obs, alike) for _ in range(config.shifts)]
-        (z, maps), *encoded = chunks.run([first, *others, *then])
+        (z, maps), *encoded = self.encoded([first, *others, *then], env_step)
         z_next = torch.cat(encoded[len(others) :])  # (shifts * B, D)
         if self.objective is not None:
             transitions = z, batch.action, batch.reward, z_next[:size]

@@ -10,7 +10,6 @@ from torch import Tensor
 
 from cbm.agents.actor_critic import ActorCritic, ActorCriticConfig, make_encoder
 from cbm.agents.base import Setup, seeded
-from cbm.learning import chunks
 from cbm.learning.linear import fixed
 from cbm.learning.nets import Critic, DeterministicActor
 from cbm.learning.ops import noisy_action
@@ -59,7 +58,7 @@ class DrQv2(ActorCritic):
         seen = [self.seen(batch.obs, alike, learns=True, makes="both"), self.seen(batch.boot_obs, alike)]
         if self.objective is not None:
             seen.append(self.seen(batch.next_obs, alike))
-        (z, maps), z_boot, *z_next = chunks.run(seen)
+        (z, maps), z_boot, *z_next = self.encoded(seen, env_step)
         if self.objective is not None:
             transitions = z, batch.action, batch.reward, z_next[0]
             losses, metrics = self.objective.losses(*transitions, self.actor.mean, batch.episode)

@@ -115,9 +115,8 @@ class ProtoRL(SAC):
         now, then = (self.random_view(obs, alike) for obs in (batch.obs, batch.next_obs))
         if (pretraining or not config.pretrain_steps) and self.updates % config.encoder_every == 0:
             metrics |= self._update_encoder(now, then, batch)
-        maps, maps_next = chunks.run(
-            [self.encoder.work(*seen, see=view, learns=False, makes="maps") for seen in (now, then)]
-        )
+        seen = [self.encoder.work(*views, see=view, learns=False, makes="maps") for views in (now, then)]
+        maps, maps_next = self.encoded(seen, env_step)
         if isinstance(self.encoder, CentredEncoder):
             self.encoder.follow(maps)
 

@@ -14,7 +14,6 @@ from cbm.agents.actor_critic import make_encoder
 from cbm.agents.base import Setup
 from cbm.agents.sac import SAC, SACConfig
 from cbm.errors import CBMError
-from cbm.learning import chunks
 from cbm.learning.augment import convolution, draw_convolutions, draw_images, overlay, view
 from cbm.learning.nets import Encoder
 from cbm.learning.ops import soft_update
@@ -102,13 +101,14 @@ class SVEA(SAC):
         config, batch = self.config, batch.to(self.device)
         alike = self.draw_alike(batch)
         now, then = (self.random_view(obs, alike) for obs in (batch.obs, batch.next_obs))
-        (z, maps), z_augmented, z_next, z_target = chunks.run(
+        (z, maps), z_augmented, z_next, z_target = self.encoded(
             [
                 self.encoder.work(*now, see=view, makes="both"),
                 self.encoder.work(self.draw(batch.obs), *now, see=self.augment),
                 self.encoder.work(*then, see=view, learns=False),
                 self.target_encoder.work(*then, see=view),
-            ]
+            ],
+            env_step,
         )
         latents = Latents(z.detach(), batch.action, batch.n_step_reward, batch.n_step_discount, z_next)
         target = batch.n_step_reward + batch.n_step_discount * self.soft_value(z_next, z_target)

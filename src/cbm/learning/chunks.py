@@ -33,16 +33,20 @@ class Work(NamedTuple):
     parameters: tuple[Tensor, ...] = ()
 
 
-def run(works: Iterable[Work]) -> list[Any]:
-    """The result of each work. All of them are computed together, with one wait; so are their gradients."""
+def run(works: Iterable[Work], beside: Callable[[], None] = lambda: None) -> list[Any]:
+    """The result of each work. All of them are computed together, with one wait; so are their gradients.
+
+    `beside` is done along with them, on one of the threads. It must not need, or change, anything of theirs.
+    """
     works = list(works)
     if not torch.is_grad_enabled():
         works = [work._replace(parameters=()) for work in works]
     if torch.compiler.is_exporting() or not any(map(_is_cut, works)):
+        beside()
         return [_apply(work, work.inputs) for work in works]
     parameters = list({id(p): p for work in works for p in work.parameters}.values())
     widths: list[int | None] = []  # how many tensors each work makes; None: one, not in a tuple
-    made = iter(_Chunked.apply(works, widths, *parameters))  # type: ignore[no-untyped-call]
+    made = iter(_Chunked.apply(works, widths, beside, *parameters))  # type: ignore[no-untyped-call]
     return [next(made) if width is None else tuple(next(made) for _ in range(width)) for width in widths]
 
 
@@ -60,10 +64,13 @@ class _Chunked(torch.autograd.Function):
     """One node of the outer graph, with the graphs of all chunks inside."""
 
     @staticmethod
-    def forward(ctx: Any, works: list[Work], widths: list[int | None], *parameters: Tensor) -> tuple[Tensor, ...]:
+    def forward(
+        ctx: Any, works: list[Work], widths: list[int | None], beside: Callable[[], None], *parameters: Tensor
+    ) -> tuple[Tensor, ...]:
         cuts = [list(zip(*(x.split(SIZE) for x in work.inputs), strict=True)) for work in works]
-        pieces = [partial(_apply, work, cut) for work, group in zip(works, cuts, strict=True) for cut in group]
-        results = iter(threads.run(pieces))
+        pieces: list[Callable[[], Any]] = [torch.enable_grad()(beside)]
+        pieces += [partial(_apply, work, cut) for work, group in zip(works, cuts, strict=True) for cut in group]
+        results = iter(threads.run(pieces)[1:])
         ctx.parameters, ctx.graphs, outputs, fixed = parameters, [], [], []
         for work, group in zip(works, cuts, strict=True):
             chunks = [next(results) for _ in group]
@@ -96,7 +103,7 @@ class _Chunked(torch.autograd.Function):
         for learner, found in zip(learners, threads.run(pieces), strict=True):
             for parameter, part in zip(learner, found, strict=True):
                 parts[id(parameter)].append(part)
-        return None, None, *(_sum(parts[id(p)]) for p in ctx.parameters)
+        return None, None, None, *(_sum(parts[id(p)]) for p in ctx.parameters)
 
 
 def _sum(parts: list[Tensor]) -> Tensor | None:
