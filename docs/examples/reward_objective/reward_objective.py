@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from cbm.learning.nets import mlp
+from cbm.learning.linear import MLP
 from cbm.objectives import ObjectiveConfig, ObjectiveEntry
 from cbm.types import Losses, Metrics, Objective, Policy
 
@@ -32,7 +32,7 @@ class Reward(Objective):
         super().__init__()
         self.weights = {"reward": 1.0}
         self.reward_scale = reward_scale
-        self.head = mlp(latent_dim + action_dim, config.hidden, 1)
+        self.head = MLP(latent_dim + action_dim, config.hidden, 1)
 
     def losses(
         self, z: Tensor, action: Tensor, reward: Tensor, z_next: Tensor, policy: Policy, episode: Tensor | None = None
