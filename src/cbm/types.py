@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 import torch
@@ -40,15 +40,18 @@ class Sample:
     obs: Tensor
 
     def to(self, device: torch.device) -> Self:
-        """The same on `device`; itself if it is there already. Views of the same frames are sent once."""
+        """The same on `device`; itself if it is there already. Views of the same frames are sent once, and what was one
+        tensor is one there."""
         there: dict[int, Tensor] = {}
 
         def sent(tensor: Tensor) -> Tensor:
             base = tensor if tensor._base is None else tensor._base
             if id(base) not in there:
                 there[id(base)] = send(base, device)
-            whole = there[id(base)]
-            return whole if base is tensor else whole.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
+            if id(tensor) not in there:
+                whole, place = there[id(base)], (tensor.shape, tensor.stride(), tensor.storage_offset())
+                there[id(tensor)] = whole.as_strided(*place)
+            return there[id(tensor)]
 
         if self.obs.device == device:
             return self
@@ -59,8 +62,8 @@ class Sample:
 class Batch(Sample):
     """B transitions from replay. Observations are uint8 (B, C, H, W); every scalar is (B, 1) float32.
 
-    `next_obs` is one agent step after `obs`; `boot_obs` is n steps after it (or where the episode ended). With n = 1
-    they are the same tensor.
+    `next_obs` is one agent step after `obs`; `boot_obs` is n steps after it and `later_obs` m steps, or where the
+    episode ended. With equal numbers of steps they are the same tensor.
     """
 
     obs: Tensor
@@ -71,6 +74,17 @@ class Batch(Sample):
     n_step_discount: Tensor  # gamma^n, or 0 where the episode terminated within them (a time limit does not)
     boot_obs: Tensor
     episode: Tensor  # (B,): which transitions are from the same episode
+    later_obs: Tensor
+    actions: Tensor  # a_t ... a_{t+m-1}, (B, m, A); zeros after the end of the episode
+    steps: Tensor  # (B,), from `obs` to `later_obs`: m, or fewer where the episode ended
+
+
+class Later(NamedTuple):
+    """What B transitions lead to in several steps."""
+
+    z: Tensor  # (B, D), of `later_obs`; without gradient
+    actions: Tensor  # that led there, (B, m, A)
+    steps: Tensor  # how many of them, (B,)
 
 
 @dataclass(frozen=True)
@@ -108,13 +122,22 @@ class Objective(nn.Module):
 
     weights: Mapping[str, float]  # the same keys as the losses
     blocks_critic: bool = True
+    steps_ahead: int = 1  # how far `later` is to be
 
     def losses(
-        self, z: Tensor, action: Tensor, reward: Tensor, z_next: Tensor, policy: Policy, episode: Tensor | None = None
+        self,
+        z: Tensor,
+        action: Tensor,
+        reward: Tensor,
+        z_next: Tensor,
+        policy: Policy,
+        episode: Tensor | None = None,
+        later: Later | None = None,
     ) -> tuple[Losses, Metrics]:
         """For z (B, D), actions (B, A), one-step rewards (B, 1) and z_next (B, D), which carries no gradient.
 
-        Transitions with the same number in `episode` (B,) are from the same episode.
+        Transitions with the same number in `episode` (B,) are from the same episode. `later` is `steps_ahead` steps
+        after z.
         """
         raise NotImplementedError
 

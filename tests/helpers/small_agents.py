@@ -36,19 +36,24 @@ def agent(name: str, **changes: Any) -> Any:
     return make_agent(name, SETUP, replace(shrunk(config, SIZES), **(own | changes)), objective)
 
 
-def batch(seed: int = 0, n_step: int = 3, size: int = 8) -> Batch:
+def batch(seed: int = 0, n_step: int = 3, size: int = 8, ahead: int = 1) -> Batch:
     g = torch.Generator().manual_seed(seed)
     images = torch.randint(0, 256, (7, size, 9, 20, 20), generator=g, dtype=torch.uint8)
     reward = torch.rand(size, 1, generator=g)
+    actions = torch.rand(size, ahead, 2, generator=g) * 2 - 1
+    seen = {1: images[1], n_step: images[1 if n_step == 1 else 2]}
     return Batch(
         obs=images[0],
-        action=torch.rand(size, 2, generator=g) * 2 - 1,
+        action=actions[:, 0],
         reward=reward,
         next_obs=images[1],
         n_step_reward=reward if n_step == 1 else 3 * reward,
         n_step_discount=torch.full((size, 1), 0.99**n_step),
-        boot_obs=images[1] if n_step == 1 else images[2],
+        boot_obs=seen[n_step],
         episode=torch.arange(size) // 4,
+        later_obs=seen.get(ahead, images[3]),
+        actions=actions,
+        steps=torch.full((size,), ahead),
     )
 
 

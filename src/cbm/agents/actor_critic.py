@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
@@ -125,7 +125,8 @@ class ActorCritic(Learner):
     def sample(self, replay: Replay, generator: np.random.Generator) -> Batch:
         """A batch of the kind that `update` needs."""
         size, discount, episodes = self.config.batch_size, self.config.discount, self.config.batch_episodes
-        return replay.sample(size, generator, self.n_step, discount, episodes)
+        ahead = 1 if self.objective is None else self.objective.steps_ahead
+        return replay.sample(size, generator, self.n_step, discount, episodes, ahead)
 
     def target(self, latents: Latents, env_step: int) -> Tensor:
         """What Q of these transitions should be, (B, 1)."""
@@ -160,6 +161,13 @@ class ActorCritic(Learner):
     def encoded(self, seen: Iterable[Work], env_step: int) -> list[Any]:
         """What the encoder makes of views; meanwhile critic and actor learn again."""
         return chunks.run(seen, beside=partial(self.learn_again, env_step))
+
+    def encoded_views(self, learned: Work, obs: Sequence[Tensor], alike: Alike | None, env_step: int) -> list[Any]:
+        """What the encoder makes of `learned`, and the latents of views of observations. One tensor has one view."""
+        works = {id(x): self.seen(x, alike) for x in obs}
+        first, *latents = self.encoded([learned, *works.values()], env_step)
+        made = dict(zip(works, latents, strict=True))
+        return [first, *(made[id(x)] for x in obs)]
 
     def learn_again(self, env_step: int) -> None:
         """`head_updates`: critic and actor learn from the latents of recent batches. The encoder takes no part."""

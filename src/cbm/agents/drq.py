@@ -12,7 +12,7 @@ from cbm.agents.sac import SAC, SACConfig
 from cbm.learning.optimisation import critic_blocked, critic_metrics, minimise, td_loss
 from cbm.learning.recent import Latents
 from cbm.schema.ranges import Range
-from cbm.types import Batch, Losses, Metrics
+from cbm.types import Batch, Later, Losses, Metrics
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class DrQ(SAC):
     config: DrQConfig
 
     def update(self, batch: Batch, env_step: int) -> Metrics:
-        config, batch, size = self.config, batch.to(self.device), len(batch.obs)
+        config, batch = self.config, batch.to(self.device)
         losses: Losses = {}
         metrics: Metrics = {}
         blocked = critic_blocked(self.objective)
@@ -38,13 +38,16 @@ class DrQ(SAC):
         # Further views, for the critic alone.
         others = [self.seen(batch.obs, alike, learns=not blocked) for _ in range(1, config.shifts)]
         then = [self.seen(batch.next_obs, alike) for _ in range(config.shifts)]
-        (z, maps), *encoded = self.encoded([first, *others, *then], env_step)
-        z_next = torch.cat(encoded[len(others) :])  # (shifts * B, D)
+        far = [] if batch.later_obs is batch.next_obs else [self.seen(batch.later_obs, alike)]
+        (z, maps), *encoded = self.encoded([first, *others, *then, *far], env_step)
+        z_others, z_then, z_far = encoded[: len(others)], encoded[len(others) :][: len(then)], encoded[-1]
+        z_next = torch.cat(z_then)  # (shifts * B, D)
         if self.objective is not None:
-            transitions = z, batch.action, batch.reward, z_next[:size]
-            losses, metrics = self.objective.losses(*transitions, self.actor.mean, batch.episode)
-        latents = Latents(z.detach(), batch.action, batch.n_step_reward, batch.n_step_discount, z_next[:size])
-        z = torch.cat([latents.z if blocked else z, *encoded[: len(others)]])
+            transitions = z, batch.action, batch.reward, z_then[0]
+            later = Later(z_far if far else z_then[0], batch.actions, batch.steps)
+            losses, metrics = self.objective.losses(*transitions, self.actor.mean, batch.episode, later)
+        latents = Latents(z.detach(), batch.action, batch.n_step_reward, batch.n_step_discount, z_then[0])
+        z = torch.cat([latents.z if blocked else z, *z_others])
         q = self.critic(z, batch.action.repeat(config.shifts, 1))
         target = self.mean_target(batch, z_next)
         losses["critic"] = td_loss(q, target.repeat(config.shifts, 1))

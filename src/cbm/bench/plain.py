@@ -46,6 +46,7 @@ class PlainUpdate:
         z = self.encode(grid_shift(torch.cat(images).float()))
         z_first = z[:size]
         z_now, z_next = z[: self.copies * size].detach(), z[self.copies * size :].detach()
+        assert batch.later_obs is batch.next_obs, "only the preset `paper`, whose L_P looks one step ahead"
         transitions = z_first, batch.action, batch.reward, z_next[:size]
         losses, _ = self.objective.losses(*transitions, agent.actor.mean, batch.episode)
         if isinstance(agent, DrQ):

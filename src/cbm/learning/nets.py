@@ -216,6 +216,12 @@ class Transition(nn.Module):
         predicted: Tensor = self.net(torch.cat([z, action], dim=-1))
         return z + predicted if self.residual else predicted
 
+    def further(self, z: Tensor, actions: Tensor, steps: Tensor) -> Tensor:
+        """From the prediction z (B, D) after the first of actions (B, m, A) to that after `steps` (B,) of them."""
+        for number in range(1, actions.shape[1]):
+            z = torch.where((number < steps)[:, None], self(z, actions[:, number]), z)
+        return z
+
 
 class GaussianTransition(nn.Module):
     """(z, a) -> mean and standard deviation of the next latent, each (B, D): the latent model of DBC and SimSR."""

@@ -10,7 +10,7 @@ from torch import Tensor
 from cbm.learning.ops import info_nce
 from cbm.objectives.cbm import DynamicsConfig, distance_parts
 from cbm.schema.ranges import Weight
-from cbm.types import Losses, Metrics, Objective, Policy
+from cbm.types import Later, Losses, Metrics, Objective, Policy
 
 
 @dataclass(frozen=True)
@@ -35,15 +35,23 @@ class BisimNCE(Objective):
     def __init__(self, config: BisimNCEConfig, *, latent_dim: int, action_dim: int, reward_scale: float = 1.0) -> None:
         super().__init__()
         self.config, self.reward_scale = config, reward_scale
+        self.steps_ahead = config.steps_ahead
         self.weights = {"dynamics": 1.0, "contrast": config.contrast_weight}
         self.transition = config.transition(latent_dim, action_dim)
 
     def losses(
-        self, z: Tensor, action: Tensor, reward: Tensor, z_next: Tensor, policy: Policy, episode: Tensor | None = None
+        self,
+        z: Tensor,
+        action: Tensor,
+        reward: Tensor,
+        z_next: Tensor,
+        policy: Policy,
+        episode: Tensor | None = None,
+        later: Later | None = None,
     ) -> tuple[Losses, Metrics]:
         """L_P, and InfoNCE with argmin_{j != i} |r_i - r_j| + ||z_i' - z_j'|| as the positive of z_i."""
         config, z_next, reward = self.config, z_next.detach(), self.reward_scale * reward.squeeze(1)
-        dynamics, accuracy = config.dynamics_loss(self.transition(z, action), z_next, episode)
+        dynamics, accuracy = config.dynamics_loss(self.transition, z, action, z_next, episode, later)
         z, z_next = config.centre(z, episode), config.centre(z_next, episode)
         reward_part, latent_part = distance_parts(reward, z_next, reward, z_next, config.unit_latents)
         d = reward_part + latent_part  # (B, B)

@@ -15,7 +15,7 @@ from cbm.learning.nets import Transition
 from cbm.learning.ops import cosine, deviation, entropy, info_nce, sinkhorn, soft_cross_entropy
 from cbm.schema.methods import ObjectiveConfig
 from cbm.schema.ranges import Positive, Range, Weight, Width
-from cbm.types import Losses, Metrics, Objective, Policy, PrototypeSpace
+from cbm.types import Later, Losses, Metrics, Objective, Policy, PrototypeSpace
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,13 @@ class DynamicsConfig(ObjectiveConfig):
     colours then do not tell the right next latent from those of other episodes. Needs few episodes in a batch
     (`agent.batch_episodes`)."""
 
+    steps_ahead: Annotated[int, Range(1, 100)] = 1
+    """With m > 1, L_P also predicts the latent m agent steps ahead, P(... P(P(z, a_t), a_{t+1}) ..., a_{t+m-1}). Two
+    stacks one step apart share all frames but one, and can be matched by looks alone. After as many steps as a stack
+    has frames, they share none, and L_P has to know how the scene moves."""
+
     def laptop(self) -> Self:
-        return replace(self, centred=True, episode_means=True, residual_transition=True)
+        return replace(self, centred=True, episode_means=True, residual_transition=True, steps_ahead=3)
 
     def transition(self, latent_dim: int, action_dim: int) -> Transition:
         return Transition(latent_dim, action_dim, self.transition_hidden, self.residual_transition)
@@ -57,9 +62,21 @@ class DynamicsConfig(ObjectiveConfig):
             raise CBMError("objective.episode_means: pass losses() the number of the episode of each transition.")
         return deviation(x, episode if self.episode_means else None)
 
-    def dynamics_loss(self, predicted: Tensor, z_next: Tensor, episode: Tensor | None) -> tuple[Tensor, Tensor]:
+    def dynamics_loss(
+        self, p: Transition, z: Tensor, action: Tensor, z_next: Tensor, episode: Tensor | None, later: Later | None
+    ) -> tuple[Tensor, Tensor]:
         """L_P, and how often P finds the right next latent."""
-        return info_nce(self.centre(predicted, episode), self.centre(z_next, episode), self.temperature)
+
+        def found(predicted: Tensor, after: Tensor) -> tuple[Tensor, Tensor]:
+            return info_nce(self.centre(predicted, episode), self.centre(after, episode), self.temperature)
+
+        predicted = p(z, action)
+        loss, accuracy = found(predicted, z_next)
+        if self.steps_ahead == 1:
+            return loss, accuracy
+        if later is None:
+            raise CBMError("objective.steps_ahead: pass losses() what the transitions lead to, as `later`.")
+        return loss + found(p.further(predicted, later.actions, later.steps), later.z)[0], accuracy
 
 
 @dataclass(frozen=True)
@@ -166,6 +183,7 @@ class CBM(Objective):
     ) -> None:
         super().__init__()
         self.config = CBMConfig() if config is None else config
+        self.steps_ahead = self.config.steps_ahead
         self.reward_scale = reward_scale
         self.weights = {"dynamics": 1.0, "cluster": self.config.cluster_weight}
         # "A prototype can be seen as a point in the latent space", so it starts as one: tanh of a normalised vector.
@@ -175,7 +193,14 @@ class CBM(Objective):
         self.register_buffer("started", torch.tensor(False))
 
     def losses(
-        self, z: Tensor, action: Tensor, reward: Tensor, z_next: Tensor, policy: Policy, episode: Tensor | None = None
+        self,
+        z: Tensor,
+        action: Tensor,
+        reward: Tensor,
+        z_next: Tensor,
+        policy: Policy,
+        episode: Tensor | None = None,
+        later: Later | None = None,
     ) -> tuple[Losses, Metrics]:
         """L_P and L_CBM for latents z (B, D), actions (B, A), rewards (B, 1) and next latents (B, D).
 
@@ -195,7 +220,7 @@ class CBM(Objective):
             if self.training:
                 self.r_c.lerp_(average_rewards(q, reward, config), config.reward_rate)  # Eq. 4
         log_p = log_assignment(z, c, config, episode if config.episode_means else None)
-        dynamics, accuracy = config.dynamics_loss(self.transition(z, action), z_next, episode)
+        dynamics, accuracy = config.dynamics_loss(self.transition, z, action, z_next, episode, later)
         losses = {"dynamics": dynamics, "cluster": soft_cross_entropy(log_p, q)}
         return losses, cluster_metrics(log_p, q, accuracy, self.r_c, *parts)
 

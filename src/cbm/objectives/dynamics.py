@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from cbm.objectives.cbm import DynamicsConfig
-from cbm.types import Losses, Metrics, Objective, Policy
+from cbm.types import Later, Losses, Metrics, Objective, Policy
 
 
 class Dynamics(Objective):
@@ -14,11 +14,19 @@ class Dynamics(Objective):
     def __init__(self, config: DynamicsConfig, *, latent_dim: int, action_dim: int, reward_scale: float = 1.0) -> None:
         super().__init__()
         self.config, self.weights = config, {"dynamics": 1.0}
+        self.steps_ahead = config.steps_ahead
         self.transition = config.transition(latent_dim, action_dim)
 
     def losses(
-        self, z: Tensor, action: Tensor, reward: Tensor, z_next: Tensor, policy: Policy, episode: Tensor | None = None
+        self,
+        z: Tensor,
+        action: Tensor,
+        reward: Tensor,
+        z_next: Tensor,
+        policy: Policy,
+        episode: Tensor | None = None,
+        later: Later | None = None,
     ) -> tuple[Losses, Metrics]:
         """L_P; the reward and the policy play no part in it."""
-        loss, accuracy = self.config.dynamics_loss(self.transition(z, action), z_next.detach(), episode)
+        loss, accuracy = self.config.dynamics_loss(self.transition, z, action, z_next.detach(), episode, later)
         return {"dynamics": loss}, {"dynamics/accuracy": accuracy}

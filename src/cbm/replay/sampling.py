@@ -25,8 +25,12 @@ class Replay(Storage):
         n_step: int = 1,
         discount: float = 0.99,
         episodes: int = 0,
+        ahead: int = 1,
     ) -> Batch:
-        """`batch_size` transitions, uniformly and with replacement; from at most `episodes` episodes unless it is 0."""
+        """`batch_size` transitions, uniformly and with replacement; from at most `episodes` episodes unless it is 0.
+
+        `later_obs` is `ahead` steps after `obs`.
+        """
         start, low, end = self._ranges()
         count = np.maximum(end - low, 0)
         if not count.any():
@@ -36,28 +40,35 @@ class Replay(Storage):
             count = np.where(np.isin(np.arange(len(count)), drawn), count, 0)
         episode, offset = draw(count, batch_size, generator)
         t = low[episode] + offset
-        start, boot = start[episode], np.minimum(t + n_step, end[episode])
+        start, end = start[episode], end[episode]
+        boot = np.minimum(t + n_step, end)
 
-        future = t[:, None] + np.arange(1, n_step + 1)  # the frames that the rewards led to
-        counts = future <= boot[:, None]
-        rewards = self.records(np.where(counts, future, t[:, None]))["reward"] * counts
-        n_step_reward = (rewards * discount ** np.arange(n_step)).sum(axis=1)
-        step, boot_step = self.records(t + 1), self.records(boot)
+        future = t[:, None] + np.arange(1, max(n_step, ahead) + 1)  # the frames that actions and rewards led to
+        there = future <= end[:, None]
+        records = self.records(np.where(there, future, t[:, None]))
+        rewards = (records["reward"] * there)[:, :n_step]
+        actions = (records["action"] * there[:, :, None])[:, :ahead]
 
+        apart = [steps for steps in dict.fromkeys((n_step, ahead)) if steps > 1]  # stacks beside `obs` and `next_obs`
         frames = [t[:, None] + np.arange(1 - self.stack, 2)]
-        if n_step > 1:
-            frames.append(boot[:, None] + np.arange(1 - self.stack, 1))
+        frames += [np.minimum(t + steps, end)[:, None] + np.arange(1 - self.stack, 1) for steps in apart]
         images = self._images(np.maximum(np.concatenate(frames, axis=1), start[:, None]))
-        next_obs = images[:, 1 : self.stack + 1].flatten(1, 2)
+        near, far = images[:, : self.stack + 1], images[:, self.stack + 1 :]
+        stacks = [near[:, :-1], near[:, 1:], *(far.split(self.stack, dim=1) if apart else ())]
+        obs, *others = (stack.flatten(1, 2) for stack in stacks)
+        seen = dict(zip((1, *apart), others, strict=True))
         return Batch(
-            obs=images[:, : self.stack].flatten(1, 2),
-            action=torch.from_numpy(np.ascontiguousarray(step["action"])),
-            reward=column(step["reward"]),
-            next_obs=next_obs,
-            n_step_reward=column(n_step_reward),
-            n_step_discount=column(discount ** (boot - t) * ~boot_step["terminal"]),
-            boot_obs=images[:, self.stack + 1 :].flatten(1, 2) if n_step > 1 else next_obs,
-            episode=torch.from_numpy(end[episode]),  # its last frame; the first may have been overwritten
+            obs=obs,
+            action=torch.from_numpy(np.ascontiguousarray(actions[:, 0])),
+            reward=column(rewards[:, 0]),
+            next_obs=seen[1],
+            n_step_reward=column((rewards * discount ** np.arange(n_step)).sum(axis=1)),
+            n_step_discount=column(discount ** (boot - t) * ~self.records(boot)["terminal"]),
+            boot_obs=seen[n_step],
+            episode=torch.from_numpy(end),  # its last frame; the first may have been overwritten
+            later_obs=seen[ahead],
+            actions=torch.from_numpy(actions),
+            steps=torch.from_numpy(np.minimum(ahead, end - t)),
         )
 
     def sample_sequences(self, batch_size: int, length: int, generator: np.random.Generator) -> Sequences:

@@ -43,4 +43,7 @@ def sample_windows(
         n_step_discount=column(discount**ahead * ~boot["terminal"]),
         boot_obs=next_obs if ahead == 1 else replay.observations(t + ahead),
         episode=torch.from_numpy(episode),
+        later_obs=next_obs,
+        actions=torch.from_numpy(step["action"][:, None].copy()),
+        steps=torch.ones(batch_size, dtype=torch.long),
     )
