@@ -16,14 +16,14 @@ from cbm.agents import AGENTS, ActorCriticConfig, agent_names, configs, make_age
 from cbm.agents.drq import DrQ, DrQConfig
 from cbm.agents.drqv2 import DrQv2, DrQv2Config
 from cbm.errors import CBMError, UnknownChoice
-from cbm.learning import threads
+from cbm.learning import chunks, threads
 from cbm.learning.augment import draw_colours, view
 from cbm.learning.optimisation import critic_blocked
 from cbm.learning.recent import Latents, Recent
 from cbm.objectives.cbm import CBMConfig
 from cbm.replay import Replay
 from cbm.types import begin_episode
-from small_agents import SETUP, SIZES, agent, batch, example, sequences, shrunk
+from small_agents import OBJECTIVE_SIZES, SETUP, SIZES, agent, batch, example, sequences, shrunk
 
 RELEASED_NAMES = {"released-drq-cbm", "released-drqv2-cbm"}  # late rewards, which CBM sees too: test_released.py
 MODEL_FREE = [name for name in agent_names() if isinstance(configs(name)[0], ActorCriticConfig)]
@@ -286,6 +286,33 @@ class TestModelFree:
                 for each in given.episode:
                     assert (len(drawn[:, given.episode == each].flatten(0, 1).unique(dim=0)) == 1) == bool(share)
             assert len(looks[0]) == 2, "shifts and colours"
+
+
+@pytest.mark.parametrize(("name", "views"), [("drqv2+cbm", 3), ("drq+cbm", 5), ("drqv2+dynamics", 3)])
+def test_l_p_looks_ahead_at_views_that_others_need_too(name: str, views: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three steps ahead lies what DrQ-v2's critic bootstraps from; DrQ encodes one more view."""
+    encoded: list[int] = []
+
+    def run(works: Any, **named: Any) -> list[Any]:
+        works = list(works)
+        encoded.append(len(works))
+        return chunks_run(works, **named)
+
+    chunks_run = chunks.run
+    monkeypatch.setattr(chunks, "run", run)
+    config, objective = configs(name)
+    ahead = replace(shrunk(objective, OBJECTIVE_SIZES), steps_ahead=3)
+    found = []
+    for dark in (False, True):
+        a = make_agent(name, SETUP, shrunk(config, SIZES), ahead)
+        given = batch(ahead=3, n_step=3 if name.startswith("drqv2") else 1)
+        if dark:  # what comes later matters to the encoder through L_P alone
+            given = replace(given, later_obs=torch.zeros_like(given.later_obs))
+        a.update(given, 0)
+        found.append(a.encoder.state_dict()["convs.0.weight"])
+    assert encoded[0] == views
+    assert encoded[-1] == 4 if name.startswith("drqv2") else 5
+    assert not torch.equal(*found)
 
 
 def test_recent_latents_are_those_of_the_last_batches() -> None:

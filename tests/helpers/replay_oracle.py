@@ -61,9 +61,9 @@ class World:
     def stack(self, t: int) -> list[int]:
         return [max(self.start[t], t - k) for k in reversed(range(STACK))]
 
-    def check(self, n_step: int, discount: float, size: int = 256, seed: int = 0) -> set[int]:
+    def check(self, n_step: int, discount: float, size: int = 256, seed: int = 0, ahead: int = 1) -> set[int]:
         """Every sampled transition is what the lists say; returns the frames that were drawn."""
-        batch = self.replay.sample(size, np.random.default_rng(seed), n_step, discount)
+        batch = self.replay.sample(size, np.random.default_rng(seed), n_step, discount, ahead=ahead)
         drawn = numbers(batch.obs)[:, -1]
         for b, t in enumerate(drawn.tolist()):
             m = min(n_step, self.end[t] - t)
@@ -76,6 +76,13 @@ class World:
             assert batch.n_step_reward[b].item() == pytest.approx(total, rel=1e-5)
             bootstrap = 0.0 if t + m in self.terminal else discount**m
             assert batch.n_step_discount[b].item() == pytest.approx(bootstrap)
+            steps = min(ahead, self.end[t] - t)
+            led = [k if k <= t + steps else 0 for k in range(t + 1, t + 1 + ahead)]
+            assert numbers(batch.later_obs)[b].tolist() == self.stack(t + steps)
+            assert batch.steps[b].item() == steps
+            assert batch.actions[b].tolist() == [[k, -k] for k in led]
+        same = {1: batch.next_obs, n_step: batch.boot_obs}
+        assert same.get(ahead, batch.later_obs) is batch.later_obs
         for scalar in (batch.reward, batch.n_step_reward, batch.n_step_discount):
             assert scalar.shape == (size, 1)
         return set(drawn.tolist())

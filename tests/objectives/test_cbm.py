@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from cbm.errors import CBMError, UnknownChoice
 from cbm.learning.ops import sinkhorn
 from cbm.objectives import OBJECTIVES
 from cbm.objectives.cbm import CBM, CBMConfig, average_rewards, log_assignment
+from cbm.types import Later
 from small import A, B, D, batch, deviations, policy, run_net, trained, unit
 
 K = 6
@@ -23,6 +25,14 @@ SMALL = CBMConfig(prototypes=K, transition_hidden=8)
 def cbm(config: CBMConfig = SMALL, seed: int = 0) -> CBM:
     torch.manual_seed(seed)
     return CBM(config, latent_dim=D, action_dim=A, reward_scale=0.25)
+
+
+def to_come(seed: int = 5) -> Later:
+    """What the transitions of `batch` lead to, in one to three steps."""
+    g = torch.Generator().manual_seed(seed)
+    actions, steps = torch.rand(B, 3, A, generator=g), 1 + torch.arange(B) % 3
+    actions[:, 0] = batch()[1]
+    return Later(torch.randn(B, D, generator=g), actions, steps)
 
 
 def numpy_losses(objective: CBM, episode: np.ndarray) -> tuple[float, float, np.ndarray]:
@@ -35,6 +45,15 @@ def numpy_losses(objective: CBM, episode: np.ndarray) -> tuple[float, float, np.
         change = run_net(objective.transition.net, np.concatenate([x, a], axis=1))
         return change + x if objective.config.residual_transition else change
 
+    later = to_come()
+    actions, steps, z_later = (x.double().numpy() for x in (later.actions, later.steps, later.z))
+    further = []
+    for i in range(B):
+        x = z[i : i + 1]
+        for action_k in actions[i, : int(steps[i])]:
+            x = model(x, action_k[None])
+        further.append(x[0])
+
     r = 0.25 * reward[:, 0]
     r_c = r[:K]  # "randomly sampling from the replay buffer"
     c_next, predicted = model(c, np.tanh(c[:, :A])), model(z, action)
@@ -43,6 +62,7 @@ def numpy_losses(objective: CBM, episode: np.ndarray) -> tuple[float, float, np.
         z, c = deviations(z, episode), c - z.mean(axis=0)
         z_next, c_next = deviations(z_next, episode), c_next - z_next.mean(axis=0)
         predicted = deviations(predicted, episode)
+        further, z_later = deviations(np.array(further), episode), deviations(z_later, episode)
     d = np.array(
         [[abs(r[i] - r_c[j]) + np.linalg.norm(scale(z_next)[i] - scale(c_next)[j]) for j in range(K)] for i in range(B)]
     )
@@ -53,26 +73,41 @@ def numpy_losses(objective: CBM, episode: np.ndarray) -> tuple[float, float, np.
     p = np.exp(scale(z) @ scale(c).T / 0.1)
     p = p / p.sum(axis=1, keepdims=True)
     cluster = -np.mean((q * np.log(p)).sum(axis=1))
-    f = np.exp(unit(predicted) @ unit(z_next).T / 0.1)
-    dynamics = -np.mean(np.log(np.diag(f) / f.sum(axis=1)))
+    dynamics = 0.0
+    pairs = [(predicted, z_next), (np.array(further), z_later)][: 1 if objective.config.steps_ahead == 1 else 2]
+    for query, key in pairs:
+        f = np.exp(unit(query) @ unit(key).T / 0.1)
+        dynamics -= np.mean(np.log(np.diag(f) / f.sum(axis=1)))
     r_hat = np.array([q[:, k] @ r / q[:, k].sum() for k in range(K)])
     return dynamics, cluster, 0.01 * r_hat + 0.99 * r_c
 
 
 @pytest.mark.parametrize(
     "settings",
-    [{}, {"centred": True}, {"centred": True, "episode_means": True}, {"residual_transition": True}],
+    [
+        {},
+        {"centred": True},
+        {"centred": True, "episode_means": True},
+        {"residual_transition": True},
+        {"steps_ahead": 3},
+        {"steps_ahead": 3, "centred": True, "episode_means": True, "residual_transition": True},
+    ],
 )
 @pytest.mark.parametrize("unit_latents", [True, False])
-def test_losses_are_those_of_the_paper(unit_latents: bool, settings: dict[str, bool]) -> None:
+def test_losses_are_those_of_the_paper(unit_latents: bool, settings: dict[str, Any]) -> None:
     objective = cbm(replace(SMALL, unit_latents=unit_latents, **settings))
     episode = np.array([7, 7, 3, 7, 3, 3, 9, 9, 7, 3, 9, 7])
     dynamics, cluster, r_c = numpy_losses(objective, episode)
-    losses, _ = objective.losses(*batch(), policy, torch.from_numpy(episode))
+    losses, _ = objective.losses(*batch(), policy, torch.from_numpy(episode), to_come())
     assert losses["dynamics"].item() == pytest.approx(dynamics, rel=1e-5)
     assert losses["cluster"].item() == pytest.approx(cluster, rel=1e-5)
     np.testing.assert_allclose(objective.r_c, r_c, rtol=1e-5)
     assert losses.keys() == objective.weights.keys()
+
+
+def test_looking_ahead_needs_what_comes_later() -> None:
+    with pytest.raises(CBMError, match="what the transitions lead to"):
+        cbm(replace(SMALL, steps_ahead=3)).losses(*batch(), policy)
 
 
 def test_a_residual_model_finds_the_next_latent_before_it_has_learned() -> None:

@@ -24,8 +24,9 @@ from replay_oracle import SIZE, STACK, World, numbers, observation
     unfinished=st.integers(0, 6),
     capacity=st.integers(6, 60),
     n_step=st.integers(1, 5),
+    ahead=st.integers(1, 5),
 )
-def test_oracle(episodes: list[tuple[int, bool]], unfinished: int, capacity: int, n_step: int) -> None:
+def test_oracle(episodes: list[tuple[int, bool]], unfinished: int, capacity: int, n_step: int, ahead: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         world = World(Path(folder), capacity, margin=5)
         for steps, terminal in episodes:
@@ -38,7 +39,7 @@ def test_oracle(episodes: list[tuple[int, bool]], unfinished: int, capacity: int
             with pytest.raises(CBMError, match="nothing to sample"):
                 world.check(n_step, 0.9)
             return
-        drawn = world.check(n_step, 0.9, size=20 * len(valid))
+        drawn = world.check(n_step, 0.9, size=20 * len(valid), ahead=ahead)
         assert drawn <= valid
         if len(valid) < 10:
             assert drawn == valid
