@@ -164,7 +164,7 @@ class ActorCritic(Learner):
 
     def encoded_views(self, learned: Work, obs: Sequence[Tensor], alike: Alike | None, env_step: int) -> list[Any]:
         """What the encoder makes of `learned`, and the latents of views of observations. One tensor has one view."""
-        works = {id(x): self.seen(x, alike) for x in obs}
+        works = {key: self.seen(x, alike) for key, x in {id(x): x for x in obs}.items()}
         first, *latents = self.encoded([learned, *works.values()], env_step)
         made = dict(zip(works, latents, strict=True))
         return [first, *(made[id(x)] for x in obs)]
