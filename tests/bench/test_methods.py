@@ -15,7 +15,7 @@ from cbm.objectives.cbm import DynamicsConfig
         ("drqv2", 2, 1),  # o_t with gradient, o_{t+3}
         ("drqv2+cbm", 3, 1),  # and o_{t+1}
         ("drq", 4, 2),  # two shifts each of o_t and o_{t+1}
-        ("drq+cbm", 4, 1),  # the critic's second shift carries no gradient
+        ("drq+cbm", 5, 1),  # and o_{t+3}; the critic's second shift carries no gradient
     ],
 )
 def test_images_are_counted(name: str, encoded: int, with_gradient: int) -> None:
@@ -24,7 +24,10 @@ def test_images_are_counted(name: str, encoded: int, with_gradient: int) -> None
 
 
 def test_operations_are_those_of_the_convolutions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`drqv2+dynamics` encodes one batch more than `drqv2`; beside it, its transition model is small."""
+    """`drqv2+dynamics` encodes one batch more than `drqv2`; beside it, its transition model is small.
+
+    It is applied three times, and its backward pass has two products for each of the forward pass.
+    """
     monkeypatch.setattr(DynamicsConfig, "laptop_agent", {"batch_episodes": 4})  # no further updates of critic and actor
     more = [methods.Method(name).operations for name in ("drqv2+dynamics", "drqv2")]
     config = make_config("drqv2", preset="laptop")
@@ -34,7 +37,8 @@ def test_operations_are_those_of_the_convolutions(monkeypatch: pytest.MonkeyPatc
         per_image += 2 * side * side * 9 * channels * 32
         channels = 32
     per_image += 2 * side * side * 32 * 50
-    assert more[0] - more[1] == pytest.approx(config.agent.batch_size * per_image, rel=0.1)
+    model = 2 * (56 * 256 + 256 * 256 + 256 * 50)
+    assert more[0] - more[1] == pytest.approx(config.agent.batch_size * (per_image + 3 * 3 * model), rel=0.02)
 
 
 def test_a_row_compares_time_with_arithmetic() -> None:
