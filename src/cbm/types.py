@@ -87,6 +87,16 @@ class Later(NamedTuple):
     steps: Tensor  # how many of them, (B,)
 
 
+class Context(NamedTuple):
+    """What an objective may know of B transitions beyond what they are."""
+
+    episode: Tensor | None = None  # (B,): the same number for those of the same episode
+    later: Later | None = None
+
+
+ALONE = Context()
+
+
 @dataclass(frozen=True)
 class Sequences(Sample):
     """B stretches of T steps, each within one episode, for agents with a memory.
@@ -122,23 +132,12 @@ class Objective(nn.Module):
 
     weights: Mapping[str, float]  # the same keys as the losses
     blocks_critic: bool = True
-    steps_ahead: int = 1  # how far `later` is to be
+    steps_ahead: int = 1  # how far `context.later` is to be
 
     def losses(
-        self,
-        z: Tensor,
-        action: Tensor,
-        reward: Tensor,
-        z_next: Tensor,
-        policy: Policy,
-        episode: Tensor | None = None,
-        later: Later | None = None,
+        self, z: Tensor, action: Tensor, reward: Tensor, z_next: Tensor, policy: Policy, context: Context = ALONE
     ) -> tuple[Losses, Metrics]:
-        """For z (B, D), actions (B, A), one-step rewards (B, 1) and z_next (B, D), which carries no gradient.
-
-        Transitions with the same number in `episode` (B,) are from the same episode. `later` is `steps_ahead` steps
-        after z.
-        """
+        """For z (B, D), actions (B, A), one-step rewards (B, 1) and z_next (B, D), which carries no gradient."""
         raise NotImplementedError
 
     def prototype_space(self, policy: Policy) -> PrototypeSpace | None:

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from cbm.objectives.bisim_nce import BisimNCE, BisimNCEConfig, nearest
+from cbm.types import Context
 from small import A, B, D, arrays, batch, deviations, policy, run_net, trained, unit
 
 SMALL = BisimNCEConfig(transition_hidden=8)
@@ -49,7 +50,7 @@ def test_losses_are_those_of_the_paper(config: BisimNCEConfig) -> None:
         f = {j: np.exp(unit(z)[i] @ unit(z)[j] / 0.1) for j in others}
         contrast.append(-np.log(f[closest] / sum(f.values())))
     f = np.exp(unit(predicted) @ unit(z_next).T / 0.1)
-    losses, metrics = objective.losses(*batch(), policy, torch.arange(B) % 3)
+    losses, metrics = objective.losses(*batch(), policy, Context(torch.arange(B) % 3))
     assert losses["contrast"].item() == pytest.approx(np.mean(contrast), rel=1e-5)
     assert losses["dynamics"].item() == pytest.approx(-np.mean(np.log(np.diag(f) / f.sum(axis=1))), rel=1e-5)
     every = [distance(i, j) for i in range(B) for j in range(B) if i != j]

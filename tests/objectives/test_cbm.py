@@ -15,7 +15,7 @@ from cbm.errors import CBMError, UnknownChoice
 from cbm.learning.ops import sinkhorn
 from cbm.objectives import OBJECTIVES
 from cbm.objectives.cbm import CBM, CBMConfig, average_rewards, log_assignment
-from cbm.types import Later
+from cbm.types import Context, Later
 from small import A, B, D, batch, deviations, policy, run_net, trained, unit
 
 K = 6
@@ -98,7 +98,7 @@ def test_losses_are_those_of_the_paper(unit_latents: bool, settings: dict[str, A
     objective = cbm(replace(SMALL, unit_latents=unit_latents, **settings))
     episode = np.array([7, 7, 3, 7, 3, 3, 9, 9, 7, 3, 9, 7])
     dynamics, cluster, r_c = numpy_losses(objective, episode)
-    losses, _ = objective.losses(*batch(), policy, torch.from_numpy(episode), to_come())
+    losses, _ = objective.losses(*batch(), policy, Context(torch.from_numpy(episode), to_come()))
     assert losses["dynamics"].item() == pytest.approx(dynamics, rel=1e-5)
     assert losses["cluster"].item() == pytest.approx(cluster, rel=1e-5)
     np.testing.assert_allclose(objective.r_c, r_c, rtol=1e-5)
@@ -106,7 +106,7 @@ def test_losses_are_those_of_the_paper(unit_latents: bool, settings: dict[str, A
 
 
 def test_looking_ahead_needs_what_comes_later() -> None:
-    with pytest.raises(CBMError, match="what the transitions lead to"):
+    with pytest.raises(CBMError, match="need the `context`"):
         cbm(replace(SMALL, steps_ahead=3)).losses(*batch(), policy)
 
 
@@ -139,10 +139,10 @@ def test_losses_with_episode_means_do_not_see_what_an_episode_has_to_itself() ->
     objective.transition.forward = lambda x, a: x  # type: ignore[method-assign]
     episode = torch.arange(B) % 3
     walls = torch.randn(3, D)[episode]
-    plain, _ = objective.losses(z, action, reward, z_next, policy, episode)
-    moved, _ = objective.losses(z + walls, action, reward, z_next + walls, policy, episode)
+    plain, _ = objective.losses(z, action, reward, z_next, policy, Context(episode))
+    moved, _ = objective.losses(z + walls, action, reward, z_next + walls, policy, Context(episode))
     assert torch.allclose(plain["dynamics"], moved["dynamics"], rtol=1e-4)
-    with pytest.raises(CBMError, match="the number of the episode of each transition"):
+    with pytest.raises(CBMError, match="need the `context`"):
         objective.losses(z, action, reward, z_next, policy)
 
 

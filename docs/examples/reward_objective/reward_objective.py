@@ -14,7 +14,7 @@ from torch import Tensor
 
 from cbm.learning.linear import MLP
 from cbm.objectives import ObjectiveConfig, ObjectiveEntry
-from cbm.types import Later, Losses, Metrics, Objective, Policy
+from cbm.types import ALONE, Context, Losses, Metrics, Objective, Policy
 
 
 @dataclass(frozen=True)
@@ -35,14 +35,7 @@ class Reward(Objective):
         self.head = MLP(latent_dim + action_dim, config.hidden, 1)
 
     def losses(
-        self,
-        z: Tensor,
-        action: Tensor,
-        reward: Tensor,
-        z_next: Tensor,
-        policy: Policy,
-        episode: Tensor | None = None,
-        later: Later | None = None,
+        self, z: Tensor, action: Tensor, reward: Tensor, z_next: Tensor, policy: Policy, context: Context = ALONE
     ) -> tuple[Losses, Metrics]:
         """The gradient goes through z into the encoder."""
         reward = self.reward_scale * reward

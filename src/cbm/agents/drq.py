@@ -12,7 +12,7 @@ from cbm.agents.sac import SAC, SACConfig
 from cbm.learning.optimisation import critic_blocked, critic_metrics, minimise, td_loss
 from cbm.learning.recent import Latents
 from cbm.schema.ranges import Range
-from cbm.types import Batch, Later, Losses, Metrics
+from cbm.types import Batch, Context, Later, Losses, Metrics
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,8 @@ class DrQ(SAC):
         if self.objective is not None:
             transitions = z, batch.action, batch.reward, z_then[0]
             later = Later(z_far if far else z_then[0], batch.actions, batch.steps)
-            losses, metrics = self.objective.losses(*transitions, self.actor.mean, batch.episode, later)
+            context = Context(batch.episode, later)
+            losses, metrics = self.objective.losses(*transitions, self.actor.mean, context)
         latents = Latents(z.detach(), batch.action, batch.n_step_reward, batch.n_step_discount, z_then[0])
         z = torch.cat([latents.z if blocked else z, *z_others])
         q = self.critic(z, batch.action.repeat(config.shifts, 1))

@@ -16,7 +16,7 @@ from cbm.learning.ops import noisy_action
 from cbm.learning.optimisation import critic_blocked, critic_metrics, minimise, td_loss
 from cbm.learning.recent import Latents
 from cbm.schema.ranges import Positive, Range, Weight
-from cbm.types import Batch, Later, Losses, Metrics, Objective
+from cbm.types import Batch, Context, Later, Losses, Metrics, Objective
 
 
 @dataclass(frozen=True)
@@ -59,9 +59,9 @@ class DrQv2(ActorCritic):
         ahead = () if self.objective is None else (batch.next_obs, batch.later_obs)
         (z, maps), z_boot, *z_ahead = self.encoded_views(learned, (batch.boot_obs, *ahead), alike, env_step)
         if self.objective is not None:
-            z_next, z_later = z_ahead
-            transitions, later = (z, batch.action, batch.reward, z_next), Later(z_later, batch.actions, batch.steps)
-            losses, metrics = self.objective.losses(*transitions, self.actor.mean, batch.episode, later)
+            transitions = z, batch.action, batch.reward, z_ahead[0]
+            context = Context(batch.episode, Later(z_ahead[1], batch.actions, batch.steps))
+            losses, metrics = self.objective.losses(*transitions, self.actor.mean, context)
 
         latents = Latents(z.detach(), batch.action, batch.n_step_reward, batch.n_step_discount, z_boot)
         q = self.critic(latents.z if critic_blocked(self.objective) else z, batch.action)

@@ -16,7 +16,7 @@ from cbm.agents.drqv2 import DrQv2
 from cbm.learning.ops import soft_update
 from cbm.learning.optimisation import td_loss
 from cbm.learning.recent import Latents
-from cbm.types import Batch
+from cbm.types import Batch, Context
 
 
 class PlainUpdate:
@@ -48,7 +48,7 @@ class PlainUpdate:
         z_now, z_next = z[: self.copies * size].detach(), z[self.copies * size :].detach()
         assert batch.later_obs is batch.next_obs, "only the preset `paper`, whose L_P looks one step ahead"
         transitions = z_first, batch.action, batch.reward, z_next[:size]
-        losses, _ = self.objective.losses(*transitions, agent.actor.mean, batch.episode)
+        losses, _ = self.objective.losses(*transitions, agent.actor.mean, Context(batch.episode))
         if isinstance(agent, DrQ):
             target = agent.mean_target(batch, z_next).repeat(self.copies, 1)
         else:

@@ -216,10 +216,10 @@ class Transition(nn.Module):
         predicted: Tensor = self.net(torch.cat([z, action], dim=-1))
         return z + predicted if self.residual else predicted
 
-    def further(self, z: Tensor, actions: Tensor, steps: Tensor) -> Tensor:
-        """From the prediction z (B, D) after the first of actions (B, m, A) to that after `steps` (B,) of them."""
-        for number in range(1, actions.shape[1]):
-            z = torch.where((number < steps)[:, None], self(z, actions[:, number]), z)
+    def ahead(self, z: Tensor, actions: Tensor, steps: Tensor) -> Tensor:
+        """The latents (B, D) after `steps` (B,) of the actions (B, m, A)."""
+        for number, action in enumerate(actions.unbind(dim=1)):
+            z = torch.where((number < steps)[:, None], self(z, action), z)
         return z
 
 

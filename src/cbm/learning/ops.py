@@ -16,6 +16,16 @@ def cosine(a: Tensor, b: Tensor) -> Tensor:
     return F.normalize(a, dim=-1) @ F.normalize(b, dim=-1).T
 
 
+def distance_parts(
+    reward: Tensor, z_next: Tensor, r_c: Tensor, c_next: Tensor, unit_latents: bool
+) -> tuple[Tensor, Tensor]:
+    """The two terms of d(z_i, c_j) = |r_i - r_j^c| + ||z_i' - c_j'||, for rewards (B,) and (K,), latents (B, D) and
+    (K, D): (B, K) each."""
+    if unit_latents:
+        z_next, c_next = F.normalize(z_next, dim=-1), F.normalize(c_next, dim=-1)
+    return (reward[:, None] - r_c[None, :]).abs(), torch.cdist(z_next, c_next)
+
+
 def sinkhorn(scores: Tensor, epsilon: float, iterations: int) -> Tensor:
     """Target codes Q = Diag(u) exp(scores / epsilon) Diag(v), Eq. 2, for scores (B, K).
 

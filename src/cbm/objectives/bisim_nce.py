@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from cbm.learning.ops import info_nce
-from cbm.objectives.cbm import DynamicsConfig, distance_parts
+from cbm.learning.ops import distance_parts, info_nce
+from cbm.objectives.cbm import DynamicsConfig
 from cbm.schema.ranges import Weight
-from cbm.types import Later, Losses, Metrics, Objective, Policy
+from cbm.types import ALONE, Context, Losses, Metrics, Objective, Policy
 
 
 @dataclass(frozen=True)
@@ -40,19 +40,12 @@ class BisimNCE(Objective):
         self.transition = config.transition(latent_dim, action_dim)
 
     def losses(
-        self,
-        z: Tensor,
-        action: Tensor,
-        reward: Tensor,
-        z_next: Tensor,
-        policy: Policy,
-        episode: Tensor | None = None,
-        later: Later | None = None,
+        self, z: Tensor, action: Tensor, reward: Tensor, z_next: Tensor, policy: Policy, context: Context = ALONE
     ) -> tuple[Losses, Metrics]:
         """L_P, and InfoNCE with argmin_{j != i} |r_i - r_j| + ||z_i' - z_j'|| as the positive of z_i."""
         config, z_next, reward = self.config, z_next.detach(), self.reward_scale * reward.squeeze(1)
-        dynamics, accuracy = config.dynamics_loss(self.transition, z, action, z_next, episode, later)
-        z, z_next = config.centre(z, episode), config.centre(z_next, episode)
+        dynamics, accuracy = config.dynamics_loss(self.transition, z, action, z_next, context)
+        z, z_next = config.centre(z, context.episode), config.centre(z_next, context.episode)
         reward_part, latent_part = distance_parts(reward, z_next, reward, z_next, config.unit_latents)
         d = reward_part + latent_part  # (B, B)
         positive = nearest(d)

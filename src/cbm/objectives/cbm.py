@@ -12,10 +12,10 @@ from torch import Tensor, nn
 
 from cbm.errors import CBMError
 from cbm.learning.nets import Transition
-from cbm.learning.ops import cosine, deviation, entropy, info_nce, sinkhorn, soft_cross_entropy
+from cbm.learning.ops import cosine, deviation, distance_parts, entropy, info_nce, sinkhorn, soft_cross_entropy
 from cbm.schema.methods import ObjectiveConfig
 from cbm.schema.ranges import Positive, Range, Weight, Width
-from cbm.types import Later, Losses, Metrics, Objective, Policy, PrototypeSpace
+from cbm.types import ALONE, Context, Losses, Metrics, Objective, Policy, PrototypeSpace
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,8 @@ class DynamicsConfig(ObjectiveConfig):
     (`agent.batch_episodes`)."""
 
     steps_ahead: Annotated[int, Range(1, 100)] = 1
-    """With m > 1, L_P also predicts the latent m agent steps ahead, P(... P(P(z, a_t), a_{t+1}) ..., a_{t+m-1}). Two
-    stacks one step apart share all frames but one, and can be matched by looks alone. After as many steps as a stack
-    has frames, they share none, and L_P has to know how the scene moves."""
+    """With m > 1, L_P also predicts the latent m agent steps ahead, by m applications of P. Stacks one step apart share
+    all frames but one, and can be matched by looks alone. After as many steps as a stack has frames they share none."""
 
     def laptop(self) -> Self:
         return replace(self, centred=True, episode_means=True, residual_transition=True, steps_ahead=3)
@@ -56,27 +55,20 @@ class DynamicsConfig(ObjectiveConfig):
 
     def centre(self, x: Tensor, episode: Tensor | None) -> Tensor:
         """What is compared of latents (B, D) whose transitions are from episodes (B,)."""
-        if not self.centred:
-            return x
-        if self.episode_means and episode is None:
-            raise CBMError("objective.episode_means: pass losses() the number of the episode of each transition.")
-        return deviation(x, episode if self.episode_means else None)
+        return deviation(x, episode if self.episode_means else None) if self.centred else x
 
     def dynamics_loss(
-        self, p: Transition, z: Tensor, action: Tensor, z_next: Tensor, episode: Tensor | None, later: Later | None
+        self, model: Transition, z: Tensor, action: Tensor, z_next: Tensor, context: Context
     ) -> tuple[Tensor, Tensor]:
         """L_P, and how often P finds the right next latent."""
-
-        def found(predicted: Tensor, after: Tensor) -> tuple[Tensor, Tensor]:
-            return info_nce(self.centre(predicted, episode), self.centre(after, episode), self.temperature)
-
-        predicted = p(z, action)
-        loss, accuracy = found(predicted, z_next)
-        if self.steps_ahead == 1:
-            return loss, accuracy
-        if later is None:
-            raise CBMError("objective.steps_ahead: pass losses() what the transitions lead to, as `later`.")
-        return loss + found(p.further(predicted, later.actions, later.steps), later.z)[0], accuracy
+        episode, later = context
+        if (self.episode_means and episode is None) or (self.steps_ahead > 1 and later is None):
+            raise CBMError("objective.episode_means and objective.steps_ahead need the `context` of the transitions.")
+        pairs = [(model(z, action), z_next)]
+        if self.steps_ahead > 1 and later is not None:
+            pairs.append((model.ahead(z, later.actions, later.steps), later.z))
+        found = [info_nce(self.centre(a, episode), self.centre(b, episode), self.temperature) for a, b in pairs]
+        return torch.stack([loss for loss, _ in found]).sum(), found[0][1]
 
 
 @dataclass(frozen=True)
@@ -112,16 +104,6 @@ class CBMConfig(DynamicsConfig):
     which is the same for balanced codes, and always an average."""
     cluster_weight: Weight = 1.0
     """Weight of L_CBM relative to L_P (appendix, algorithm: their sum)."""
-
-
-def distance_parts(
-    reward: Tensor, z_next: Tensor, r_c: Tensor, c_next: Tensor, unit_latents: bool
-) -> tuple[Tensor, Tensor]:
-    """The two terms of d(z_i, c_j) = |r_i - r_j^c| + ||z_i' - c_j'||, for rewards (B,) and (K,), latents (B, D) and
-    (K, D): (B, K) each."""
-    if unit_latents:
-        z_next, c_next = F.normalize(z_next, dim=-1), F.normalize(c_next, dim=-1)
-    return (reward[:, None] - r_c[None, :]).abs(), torch.cdist(z_next, c_next)
 
 
 def log_assignment(z: Tensor, c: Tensor, config: CBMConfig, episode: Tensor | None = None) -> Tensor:
@@ -193,21 +175,14 @@ class CBM(Objective):
         self.register_buffer("started", torch.tensor(False))
 
     def losses(
-        self,
-        z: Tensor,
-        action: Tensor,
-        reward: Tensor,
-        z_next: Tensor,
-        policy: Policy,
-        episode: Tensor | None = None,
-        later: Later | None = None,
+        self, z: Tensor, action: Tensor, reward: Tensor, z_next: Tensor, policy: Policy, context: Context = ALONE
     ) -> tuple[Losses, Metrics]:
         """L_P and L_CBM for latents z (B, D), actions (B, A), rewards (B, 1) and next latents (B, D).
 
         `policy` maps latents to actions. No gradient reaches it, nor `z_next`. In training mode r_c follows the batch.
-        `episode` (B,) numbers the episodes of the batch, for `episode_means`.
+        `episode_means` needs the episodes in `context`, and `steps_ahead` what comes later.
         """
-        config, c = self.config, self.prototypes
+        config, c, episode = self.config, self.prototypes, context.episode
         reward, z_next = self.reward_scale * reward.squeeze(1), z_next.detach()
         with torch.no_grad():
             if self.training:
@@ -220,7 +195,7 @@ class CBM(Objective):
             if self.training:
                 self.r_c.lerp_(average_rewards(q, reward, config), config.reward_rate)  # Eq. 4
         log_p = log_assignment(z, c, config, episode if config.episode_means else None)
-        dynamics, accuracy = config.dynamics_loss(self.transition, z, action, z_next, episode, later)
+        dynamics, accuracy = config.dynamics_loss(self.transition, z, action, z_next, context)
         losses = {"dynamics": dynamics, "cluster": soft_cross_entropy(log_p, q)}
         return losses, cluster_metrics(log_p, q, accuracy, self.r_c, *parts)
 

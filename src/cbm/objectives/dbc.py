@@ -14,7 +14,7 @@ from cbm.learning.nets import GaussianTransition, RandomState, initialise
 from cbm.learning.ops import gaussian_loss
 from cbm.schema.methods import ObjectiveConfig
 from cbm.schema.ranges import Share, Weight, Width
-from cbm.types import Later, Losses, Metrics, Objective, Policy
+from cbm.types import ALONE, Context, Losses, Metrics, Objective, Policy
 
 
 @dataclass(frozen=True)
@@ -67,14 +67,7 @@ class DBC(Objective):
         self.random = RandomState()
 
     def losses(
-        self,
-        z: Tensor,
-        action: Tensor,
-        reward: Tensor,
-        z_next: Tensor,
-        policy: Policy,
-        episode: Tensor | None = None,
-        later: Later | None = None,
+        self, z: Tensor, action: Tensor, reward: Tensor, z_next: Tensor, policy: Policy, context: Context = ALONE
     ) -> tuple[Losses, Metrics]:
         """(||z_i - z_j||_1 - |r_i - r_j| - gamma W_2)^2, -log p(z'), and (r - R(z' ~ p))^2. The policy is not used."""
         reward, z_next = self.reward_scale * reward, z_next.detach()

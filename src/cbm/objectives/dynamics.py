@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from cbm.objectives.cbm import DynamicsConfig
-from cbm.types import Later, Losses, Metrics, Objective, Policy
+from cbm.types import ALONE, Context, Losses, Metrics, Objective, Policy
 
 
 class Dynamics(Objective):
@@ -18,15 +18,8 @@ class Dynamics(Objective):
         self.transition = config.transition(latent_dim, action_dim)
 
     def losses(
-        self,
-        z: Tensor,
-        action: Tensor,
-        reward: Tensor,
-        z_next: Tensor,
-        policy: Policy,
-        episode: Tensor | None = None,
-        later: Later | None = None,
+        self, z: Tensor, action: Tensor, reward: Tensor, z_next: Tensor, policy: Policy, context: Context = ALONE
     ) -> tuple[Losses, Metrics]:
         """L_P; the reward and the policy play no part in it."""
-        loss, accuracy = self.config.dynamics_loss(self.transition, z, action, z_next.detach(), episode, later)
+        loss, accuracy = self.config.dynamics_loss(self.transition, z, action, z_next.detach(), context)
         return {"dynamics": loss}, {"dynamics/accuracy": accuracy}

@@ -16,7 +16,7 @@ from cbm.learning.nets import initialise
 from cbm.learning.ops import entropy, sinkhorn, soft_cross_entropy, soft_update
 from cbm.schema.ranges import Count, Positive, Range, Width
 from cbm.schema.tree import Checked
-from cbm.types import Later, Losses, Metrics, Objective, Policy, PrototypeSpace
+from cbm.types import ALONE, Context, Losses, Metrics, Objective, Policy, PrototypeSpace
 
 
 @dataclass(frozen=True)
@@ -107,14 +107,7 @@ class Proto(Objective):
         self.register_buffer("pointer", torch.tensor(0))
 
     def losses(
-        self,
-        z: Tensor,
-        action: Tensor,
-        reward: Tensor,
-        z_next: Tensor,
-        policy: Policy,
-        episode: Tensor | None = None,
-        later: Later | None = None,
+        self, z: Tensor, action: Tensor, reward: Tensor, z_next: Tensor, policy: Policy, context: Context = ALONE
     ) -> tuple[Losses, Metrics]:
         """-mean_i sum_k q_ik log p_ik: p from the predicted projection of z, q by Sinkhorn from that of z_next.
 

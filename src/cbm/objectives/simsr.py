@@ -13,7 +13,7 @@ from cbm.learning.nets import GaussianTransition, RandomState
 from cbm.learning.ops import cosine, gaussian_loss
 from cbm.schema.methods import ObjectiveConfig
 from cbm.schema.ranges import Range, Share, Width
-from cbm.types import Later, Losses, Metrics, Objective, Policy
+from cbm.types import ALONE, Context, Losses, Metrics, Objective, Policy
 
 
 @dataclass(frozen=True)
@@ -43,14 +43,7 @@ class SimSR(Objective):
         self.random = RandomState()
 
     def losses(
-        self,
-        z: Tensor,
-        action: Tensor,
-        reward: Tensor,
-        z_next: Tensor,
-        policy: Policy,
-        episode: Tensor | None = None,
-        later: Later | None = None,
+        self, z: Tensor, action: Tensor, reward: Tensor, z_next: Tensor, policy: Policy, context: Context = ALONE
     ) -> tuple[Losses, Metrics]:
         """Huber(1 - cos(z_i, z_j), |r_i - r_j| + gamma (1 - cos(z_i', z_j'))) over all pairs, z' ~ one of the models;
         and -log p(z') of all models. The policy is not used."""

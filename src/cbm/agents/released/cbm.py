@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from cbm.learning.nets import Transition
 from cbm.learning.ops import cosine, info_nce, sinkhorn, soft_cross_entropy
 from cbm.objectives.cbm import cluster_metrics
-from cbm.types import Later, Losses, Metrics, Objective, Policy, PrototypeSpace
+from cbm.types import ALONE, Context, Losses, Metrics, Objective, Policy, PrototypeSpace
 
 if TYPE_CHECKING:
     from cbm.agents.released.agents import ReleasedConfig
@@ -53,14 +53,7 @@ class ReleasedCBM(Objective):
         self.register_buffer("started", torch.tensor(False))
 
     def losses(
-        self,
-        z: Tensor,
-        action: Tensor,
-        reward: Tensor,
-        z_next: Tensor,
-        policy: Policy,
-        episode: Tensor | None = None,
-        later: Later | None = None,
+        self, z: Tensor, action: Tensor, reward: Tensor, z_next: Tensor, policy: Policy, context: Context = ALONE
     ) -> tuple[Losses, Metrics]:
         """z is compared with what P makes of a prototype, before its LayerNorm; z_next with the same after it."""
         config, reward, z_next = self.config, self.reward_scale * reward.squeeze(1), z_next.detach()

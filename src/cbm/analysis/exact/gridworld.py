@@ -19,7 +19,8 @@ import torch.nn.functional as F
 from cbm.analysis.exact.bisimulation import MDP, bisimulation_metric, optimal_values
 from cbm.analysis.figures.style import plt, save, style, write_csv
 from cbm.learning.nets import DeterministicActor, Encoder
-from cbm.objectives.cbm import CBM, CBMConfig, distance_parts
+from cbm.learning.ops import distance_parts
+from cbm.objectives.cbm import CBM, CBMConfig
 
 SIDE, CELL, BACKGROUNDS, SLIP = 5, 5, 3, 0.1
 MOVES = np.array([(-1, 0), (1, 0), (0, -1), (0, 1)])  # rows, columns; also the action that CBM sees
