@@ -451,9 +451,9 @@ def test_any_number_of_threads_gives_the_same_bits(name: str) -> None:
     for mixed in (False, True):
         for count in (1, 2, 3, 8) if not mixed else (1, 2):
             with threads.use(count):
-                a = agent(name, batch_size=37, mixed_precision=mixed, **heads)
+                a = agent(name, batch_size=69, mixed_precision=mixed, **heads)
                 for seed in range(3):
                     memory = hasattr(a.config, "length")
-                    a.update(sequences(seed, size=6) if memory else batch(seed, size=37), 0)
+                    a.update(sequences(seed) if memory else batch(seed, size=69), 0)
             states[mixed, count] = a.state_dict()
             equal(states[mixed, count], states[mixed, 1])

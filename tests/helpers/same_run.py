@@ -60,7 +60,7 @@ def load(run: Path) -> tuple[int, dict[str, Any]]:
     return found
 
 
-def wait_for_lines(run: Path, count: int, process: Any, seconds: float = 90) -> None:
+def wait_for_lines(run: Path, count: int, process: Any, seconds: float = 300) -> None:
     """Until metrics.jsonl has `count` lines."""
     deadline = time.monotonic() + seconds
     while len(read_lines(run / "metrics.jsonl")) < count:

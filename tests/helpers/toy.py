@@ -144,6 +144,6 @@ def _trained(*options: str) -> Path:
     folder = tempfile.mkdtemp(prefix="cbm-toy-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     process = cbm("train", *options, "--out", out := Path(folder) / "run")
-    output = process.communicate(timeout=180)[0]
+    output = process.communicate(timeout=600)[0]
     assert process.returncode == 0, output
     return out

@@ -16,7 +16,7 @@ from torch.autograd.function import once_differentiable
 
 from cbm.learning import threads
 
-SIZE = 16  # images
+SIZE = 32  # images
 _LARGE = 1 << 20  # numbers in a gradient whose sum is worth the pool
 
 Tensors = Tensor | tuple[Tensor, ...]
