@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 from typing import Annotated
 
 import torch
@@ -39,13 +40,13 @@ class DrQ(SAC):
         others = [self.seen(batch.obs, alike, learns=not blocked) for _ in range(1, config.shifts)]
         then = [self.seen(batch.next_obs, alike) for _ in range(config.shifts)]
         far = [] if batch.later_obs is batch.next_obs else [self.seen(batch.later_obs, alike)]
-        (z, maps), *encoded = self.encoded([first, *others, *then, *far], env_step)
-        z_others, z_then, z_far = encoded[: len(others)], encoded[len(others) :][: len(then)], encoded[-1]
-        z_next = torch.cat(z_then)  # (shifts * B, D)
+        encoded = iter(self.encoded([first, *others, *then, *far], env_step))
+        (z, maps), z_others = next(encoded), [*islice(encoded, len(others))]
+        z_then = [*islice(encoded, len(then))]
+        z_next, z_later = torch.cat(z_then), next(encoded, z_then[0])  # (shifts * B, D), (B, D)
         if self.objective is not None:
             transitions = z, batch.action, batch.reward, z_then[0]
-            later = Later(z_far if far else z_then[0], batch.actions, batch.steps)
-            context = Context(batch.episode, later)
+            context = Context(batch.episode, Later(z_later, batch.actions, batch.steps))
             losses, metrics = self.objective.losses(*transitions, self.actor.mean, context)
         latents = Latents(z.detach(), batch.action, batch.n_step_reward, batch.n_step_discount, z_then[0])
         z = torch.cat([latents.z if blocked else z, *z_others])
