@@ -134,10 +134,10 @@ def make_agent(
                 f"{entry.min_batch}, not {config.batch_size}"
             )
         few = not isinstance(config, ActorCriticConfig) or config.batch_episodes
-        if isinstance(objective_config, DynamicsConfig) and objective_config.episode_means and not few:
+        if isinstance(objective_config, DynamicsConfig) and objective_config.compares_episodes and not few:
             raise CBMError(
-                "objective.episode_means needs several transitions of each episode in a batch: add, for example, "
-                "--agent.batch_episodes 4"
+                "objective.episode_means and objective.episode_weight need several transitions of each episode in a "
+                "batch: add, for example, --agent.batch_episodes 4"
             )
         with seeded(setup.seed):
             objective = entry.build(

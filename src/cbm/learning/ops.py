@@ -49,6 +49,11 @@ def deviation(x: Tensor, group: Tensor | None = None) -> Tensor:
     return x - same @ x / same.sum(dim=1, keepdim=True)
 
 
+def share_between(x: Tensor, group: Tensor) -> Tensor:
+    """How much of the variance of rows `x` (B, D) lies between the groups (B,): 0 to 1."""
+    return 1.0 - deviation(x, group).square().sum() / deviation(x).square().sum().clamp_min(1e-8)
+
+
 def info_nce(query: Tensor, key: Tensor, temperature: float, positive: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """-mean_i log softmax_k(cos(query_i, key_k) / tau)[i], and how often the own key is the most similar one.
 

@@ -36,7 +36,7 @@ class BisimNCE(Objective):
         super().__init__()
         self.config, self.reward_scale = config, reward_scale
         self.steps_ahead = config.steps_ahead
-        self.weights = {"dynamics": 1.0, "contrast": config.contrast_weight}
+        self.weights = config.weights | {"contrast": config.contrast_weight}
         self.transition = config.transition(latent_dim, action_dim)
 
     def losses(
@@ -44,13 +44,13 @@ class BisimNCE(Objective):
     ) -> tuple[Losses, Metrics]:
         """L_P, and InfoNCE with argmin_{j != i} |r_i - r_j| + ||z_i' - z_j'|| as the positive of z_i."""
         config, z_next, reward = self.config, z_next.detach(), self.reward_scale * reward.squeeze(1)
-        dynamics, accuracy = config.dynamics_loss(self.transition, z, action, z_next, context)
+        losses, accuracy = config.losses(self.transition, z, action, z_next, context)
         z, z_next = config.centre(z, context.episode), config.centre(z_next, context.episode)
         reward_part, latent_part = distance_parts(reward, z_next, reward, z_next, config.unit_latents)
         d = reward_part + latent_part  # (B, B)
         positive = nearest(d)
-        contrast, found = info_nce(z, z, config.temperature, positive)
-        return {"dynamics": dynamics, "contrast": contrast}, {
+        losses["contrast"], found = info_nce(z, z, config.temperature, positive)
+        return losses, {
             "bisim-nce/accuracy": found,
             "bisim-nce/dynamics_accuracy": accuracy,
             "bisim-nce/positive_distance": d.gather(1, positive[:, None]).mean(),

@@ -12,7 +12,16 @@ from torch import Tensor, nn
 
 from cbm.errors import CBMError
 from cbm.learning.nets import Transition
-from cbm.learning.ops import cosine, deviation, distance_parts, entropy, info_nce, sinkhorn, soft_cross_entropy
+from cbm.learning.ops import (
+    cosine,
+    deviation,
+    distance_parts,
+    entropy,
+    info_nce,
+    share_between,
+    sinkhorn,
+    soft_cross_entropy,
+)
 from cbm.schema.methods import ObjectiveConfig
 from cbm.schema.ranges import Positive, Range, Weight, Width
 from cbm.types import ALONE, Context, Losses, Metrics, Objective, Policy, PrototypeSpace
@@ -42,13 +51,17 @@ class DynamicsConfig(ObjectiveConfig):
     """With `centred`: deviations from the mean of the transition's own episode in the batch. Background, camera and
     colours then do not tell the right next latent from those of other episodes. Needs few episodes in a batch
     (`agent.batch_episodes`)."""
-
+    episode_weight: Weight = 0.0
+    """Weight of one more loss: the share of the latents' variance that lies between the episodes of the batch. What an
+    episode has to itself then leaves the latent, and is not only left out of comparisons. Needs few episodes, too."""
     steps_ahead: Annotated[int, Range(1, 100)] = 1
     """With m > 1, L_P also predicts the latent m agent steps ahead, by m applications of P. Stacks one step apart share
     all frames but one, and can be matched by looks alone. After as many steps as a stack has frames they share none."""
 
     def laptop(self) -> Self:
-        return replace(self, centred=True, episode_means=True, residual_transition=True, steps_ahead=3)
+        return replace(
+            self, centred=True, episode_means=True, episode_weight=4.0, residual_transition=True, steps_ahead=3
+        )
 
     def transition(self, latent_dim: int, action_dim: int) -> Transition:
         return Transition(latent_dim, action_dim, self.transition_hidden, self.residual_transition)
@@ -57,18 +70,29 @@ class DynamicsConfig(ObjectiveConfig):
         """What is compared of latents (B, D) whose transitions are from episodes (B,)."""
         return deviation(x, episode if self.episode_means else None) if self.centred else x
 
-    def dynamics_loss(
+    @property
+    def compares_episodes(self) -> bool:
+        return self.episode_means or self.episode_weight > 0
+
+    @property
+    def weights(self) -> dict[str, float]:
+        return {"dynamics": 1.0} | ({"episodes": self.episode_weight} if self.episode_weight else {})
+
+    def losses(
         self, model: Transition, z: Tensor, action: Tensor, z_next: Tensor, context: Context
-    ) -> tuple[Tensor, Tensor]:
-        """L_P, and how often P finds the right next latent."""
+    ) -> tuple[Losses, Tensor]:
+        """L_P and what else has `weights`, and how often P finds the right next latent."""
         episode, later = context
-        if (self.episode_means and episode is None) or (self.steps_ahead > 1 and later is None):
-            raise CBMError("objective.episode_means and objective.steps_ahead need the `context` of the transitions.")
+        if (self.compares_episodes and episode is None) or (self.steps_ahead > 1 and later is None):
+            raise CBMError("episode_means, episode_weight and steps_ahead need the `context` of the transitions.")
         pairs = [(model(z, action), z_next)]
         if self.steps_ahead > 1 and later is not None:
             pairs.append((model.ahead(z, later.actions, later.steps), later.z))
         found = [info_nce(self.centre(a, episode), self.centre(b, episode), self.temperature) for a, b in pairs]
-        return torch.stack([loss for loss, _ in found]).sum(), found[0][1]
+        losses = {"dynamics": torch.stack([loss for loss, _ in found]).sum()}
+        if self.episode_weight and episode is not None:
+            losses["episodes"] = share_between(z, episode)
+        return losses, found[0][1]
 
 
 @dataclass(frozen=True)
@@ -167,7 +191,7 @@ class CBM(Objective):
         self.config = CBMConfig() if config is None else config
         self.steps_ahead = self.config.steps_ahead
         self.reward_scale = reward_scale
-        self.weights = {"dynamics": 1.0, "cluster": self.config.cluster_weight}
+        self.weights = self.config.weights | {"cluster": self.config.cluster_weight}
         # "A prototype can be seen as a point in the latent space", so it starts as one: tanh of a normalised vector.
         self.prototypes = nn.Parameter(torch.tanh(torch.randn(self.config.prototypes, latent_dim)))
         self.transition = self.config.transition(latent_dim, action_dim)
@@ -195,8 +219,8 @@ class CBM(Objective):
             if self.training:
                 self.r_c.lerp_(average_rewards(q, reward, config), config.reward_rate)  # Eq. 4
         log_p = log_assignment(z, c, config, episode if config.episode_means else None)
-        dynamics, accuracy = config.dynamics_loss(self.transition, z, action, z_next, context)
-        losses = {"dynamics": dynamics, "cluster": soft_cross_entropy(log_p, q)}
+        losses, accuracy = config.losses(self.transition, z, action, z_next, context)
+        losses["cluster"] = soft_cross_entropy(log_p, q)
         return losses, cluster_metrics(log_p, q, accuracy, self.r_c, *parts)
 
     def prototype_space(self, policy: Policy) -> PrototypeSpace:

@@ -13,7 +13,7 @@ class Dynamics(Objective):
 
     def __init__(self, config: DynamicsConfig, *, latent_dim: int, action_dim: int, reward_scale: float = 1.0) -> None:
         super().__init__()
-        self.config, self.weights = config, {"dynamics": 1.0}
+        self.config, self.weights = config, config.weights
         self.steps_ahead = config.steps_ahead
         self.transition = config.transition(latent_dim, action_dim)
 
@@ -21,5 +21,5 @@ class Dynamics(Objective):
         self, z: Tensor, action: Tensor, reward: Tensor, z_next: Tensor, policy: Policy, context: Context = ALONE
     ) -> tuple[Losses, Metrics]:
         """L_P; the reward and the policy play no part in it."""
-        loss, accuracy = self.config.dynamics_loss(self.transition, z, action, z_next.detach(), context)
-        return {"dynamics": loss}, {"dynamics/accuracy": accuracy}
+        losses, accuracy = self.config.losses(self.transition, z, action, z_next.detach(), context)
+        return losses, {"dynamics/accuracy": accuracy}
