@@ -435,8 +435,10 @@ def test_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
         DrQConfig(batch_size=1)
     with pytest.raises(CBMError, match=r"agent\.batch_size must be at least 3, not 2"):
         agent("drqv2+bisim-nce", batch_size=2)
-    with pytest.raises(CBMError, match=r"episode_means needs several .* --agent\.batch_episodes 4"):
+    with pytest.raises(CBMError, match=r"episode_means .* need several .* --agent\.batch_episodes 4"):
         make_agent("drq+cbm", SETUP, DrQConfig(), CBMConfig(centred=True, episode_means=True))
+    with pytest.raises(CBMError, match=r"episode_weight need several .* --agent\.batch_episodes 4"):
+        make_agent("drq+cbm", SETUP, DrQConfig(), CBMConfig(episode_weight=1.0))
     monkeypatch.setitem(AGENTS, "drq", AGENTS["drq"]._replace(carries=False))
     with pytest.raises(CBMError, match="cannot carry"):
         split_name("drq+cbm")

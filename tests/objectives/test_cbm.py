@@ -12,7 +12,7 @@ import torch.nn.functional as F
 
 from cbm.agents import split_name
 from cbm.errors import CBMError, UnknownChoice
-from cbm.learning.ops import sinkhorn
+from cbm.learning.ops import share_between, sinkhorn
 from cbm.objectives import OBJECTIVES
 from cbm.objectives.cbm import CBM, CBMConfig, average_rewards, log_assignment
 from cbm.types import Context, Later
@@ -91,6 +91,7 @@ def numpy_losses(objective: CBM, episode: np.ndarray) -> tuple[float, float, np.
         {"residual_transition": True},
         {"steps_ahead": 3},
         {"steps_ahead": 3, "centred": True, "episode_means": True, "residual_transition": True},
+        {"episode_weight": 4.0},
     ],
 )
 @pytest.mark.parametrize("unit_latents", [True, False])
@@ -103,11 +104,39 @@ def test_losses_are_those_of_the_paper(unit_latents: bool, settings: dict[str, A
     assert losses["cluster"].item() == pytest.approx(cluster, rel=1e-5)
     np.testing.assert_allclose(objective.r_c, r_c, rtol=1e-5)
     assert losses.keys() == objective.weights.keys()
+    if objective.config.episode_weight:
+        z = batch()[0].detach().double().numpy()
+        means = z - deviations(z, episode)
+        between = np.square(means - z.mean(axis=0)).sum() / np.square(z - z.mean(axis=0)).sum()
+        assert losses["episodes"].item() == pytest.approx(between, rel=1e-5)
+        assert objective.weights["episodes"] == 4.0
 
 
-def test_looking_ahead_needs_what_comes_later() -> None:
-    with pytest.raises(CBMError, match="need the `context`"):
-        cbm(replace(SMALL, steps_ahead=3)).losses(*batch(), policy)
+def test_what_an_episode_has_to_itself_leaves_the_latents() -> None:
+    """Down the share of the variance between episodes, walls matter less and less beside what moves in front of them."""
+    torch.manual_seed(0)
+    episode = torch.arange(3).repeat_interleave(8)
+    walls, states = torch.randn(3, 4)[episode], torch.randn(24, 4)
+    encoder = torch.nn.Linear(8, D)
+    optimizer = torch.optim.Adam(encoder.parameters(), lr=0.05)
+
+    def effect_of_walls() -> float:
+        of_walls, of_states = encoder.weight.detach().split(4, dim=1)
+        return ((walls @ of_walls.T).var(dim=0).sum() / (states @ of_states.T).var(dim=0).sum()).item()
+
+    before = effect_of_walls()
+    for _ in range(30):
+        loss = share_between(encoder(torch.cat([walls, states], dim=1)), episode)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    assert effect_of_walls() < 0.2 * before
+
+
+def test_some_losses_need_to_know_more() -> None:
+    for settings in ({"steps_ahead": 3}, {"episode_weight": 1.0}):
+        with pytest.raises(CBMError, match="need the `context`"):
+            cbm(replace(SMALL, **settings)).losses(*batch(), policy)
 
 
 def test_a_residual_model_finds_the_next_latent_before_it_has_learned() -> None:

@@ -12,13 +12,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cbm.agents.base import Learner, Setup, as_actions, as_batch
-from cbm.agents.controller import Reactive
+from cbm.agents.acting import Acting
+from cbm.agents.base import Setup
 from cbm.learning import chunks
 from cbm.learning.adam import adams, encoder_optimizer
 from cbm.learning.augment import Alike, Look, draw_alike, draw_look, look_alike, view
 from cbm.learning.chunks import Work
-from cbm.learning.nets import Critic, DeterministicActor, Encoder, GaussianActor, Makes
+from cbm.learning.nets import Encoder, Makes
 from cbm.learning.ops import linear_schedule, soft_update
 from cbm.learning.optimisation import loss_weights, minimise, td_loss
 from cbm.learning.recent import Latents, Recent
@@ -95,15 +95,11 @@ def make_encoder(config: ActorCriticConfig, setup: Setup, kind: type[Encoder] = 
     return kind(setup.obs_shape, *sizes, config.mixed_precision, **options)
 
 
-class ActorCritic(Learner):
+class ActorCritic(Acting):
     """An encoder, an actor and two critics on its latents: all but how it explores, what its critic and its actor
     should do, and its `update`."""
 
-    acting = ("encoder", "actor")
     n_step = 1  # steps of reward before the bootstrap
-    encoder: Encoder
-    actor: DeterministicActor | GaussianActor
-    critic: Critic
 
     def __init__(self, config: ActorCriticConfig, setup: Setup, objective: Objective | None) -> None:
         super().__init__(setup)
@@ -200,34 +196,10 @@ class ActorCritic(Learner):
         """
         return self.encoder.work(*self.random_view(obs, alike), see=view, learns=learns, makes=makes)
 
-    @torch.no_grad()
-    def act(self, obs: np.ndarray, env_step: int = 0, explore: bool = False) -> np.ndarray:
-        z = self.encoder(as_batch(obs, self.device))
-        return as_actions(self.explore(z, env_step) if explore else self.actor.mean(z), obs)
-
-    def explore(self, z: Tensor, env_step: int) -> Tensor:
-        """The actions (N, A) of training for latents (N, D)."""
-        raise NotImplementedError
-
     def noise(self, env_step: int) -> float:
         """Standard deviation of the exploration noise of agents whose policy is deterministic."""
         schedule = self.setup.noise
         return linear_schedule(schedule.start, schedule.end, schedule.steps, env_step)
-
-    @torch.no_grad()
-    def encode(self, obs: np.ndarray | Tensor) -> Tensor:
-        """Latents (N, D) of observations (N, C, H, W), without shifts."""
-        z: Tensor = self.encoder(as_batch(obs, self.device))
-        return z
-
-    @torch.no_grad()
-    def value(self, obs: np.ndarray | Tensor) -> Tensor:
-        """min_i Q_i(z, pi(z)), (N, 1), for the policy without exploration."""
-        z = self.encoder(as_batch(obs, self.device))
-        return torch.minimum(*self.critic(z, self.actor.mean(z)))
-
-    def controller(self) -> Reactive:
-        return Reactive(self.encoder, self.actor)
 
     def state_dict(self) -> dict[str, Any]:
         recent = {"recent": self.recent.state_dict()} if self.config.head_updates else {}
