@@ -113,7 +113,7 @@ def test_losses_are_those_of_the_paper(unit_latents: bool, settings: dict[str, A
 
 
 def test_what_an_episode_has_to_itself_leaves_the_latents() -> None:
-    """Down the share of the variance between episodes, walls matter less and less beside what moves in front of them."""
+    """Down the share of the variance between episodes, walls matter less and less beside what moves before them."""
     torch.manual_seed(0)
     episode = torch.arange(3).repeat_interleave(8)
     walls, states = torch.randn(3, 4)[episode], torch.randn(24, 4)
