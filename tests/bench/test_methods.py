@@ -26,7 +26,7 @@ def test_images_are_counted(name: str, encoded: int, with_gradient: int) -> None
 def test_operations_are_those_of_the_convolutions(monkeypatch: pytest.MonkeyPatch) -> None:
     """`drqv2+dynamics` encodes one batch more than `drqv2`; beside it, its transition model is small.
 
-    It is applied three times, and its backward pass has two products for each of the forward pass.
+    It is applied once and then three times, and its backward pass has two products for each of the forward pass.
     """
     monkeypatch.setattr(DynamicsConfig, "laptop_agent", {"batch_episodes": 4})  # no further updates of critic and actor
     more = [methods.Method(name).operations for name in ("drqv2+dynamics", "drqv2")]
@@ -38,7 +38,7 @@ def test_operations_are_those_of_the_convolutions(monkeypatch: pytest.MonkeyPatc
         channels = 32
     per_image += 2 * side * side * 32 * 50
     model = 2 * (56 * 256 + 256 * 256 + 256 * 50)
-    assert more[0] - more[1] == pytest.approx(config.agent.batch_size * (per_image + 3 * 3 * model), rel=0.02)
+    assert more[0] - more[1] == pytest.approx(config.agent.batch_size * (per_image + 4 * 3 * model), rel=0.01)
 
 
 def test_a_row_compares_time_with_arithmetic() -> None:

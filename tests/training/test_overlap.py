@@ -16,7 +16,7 @@ import numpy as np
 import psutil
 import pytest
 
-from cbm.agents.actor_critic import ActorCritic
+from cbm.agents.acting import Acting
 from cbm.config import EnvConfig, RunConfig, make_config
 from cbm.config.build import Shapes, make_environment, make_run_agent, resolve_machine
 from cbm.config.seeds import seed_for
@@ -259,7 +259,7 @@ def test_an_agent_that_cannot_be_copied_acts_itself(
     plain = config("drqv2", training__total_steps=120)
     plain = replace(plain, training=replace(plain.training, overlap=False))
     loop.train(plain, tmp_path / "plain", quiet=True)
-    monkeypatch.delattr(ActorCritic, "acting")
+    monkeypatch.delattr(Acting, "acting")
     loop.train(config("drqv2", training__total_steps=120), tmp_path / "asked")
     assert "drqv2 cannot act while it learns" in capsys.readouterr().out
     ours, theirs = (load(tmp_path / name)[1]["agent"] for name in ("asked", "plain"))
